@@ -1,0 +1,1 @@
+"""Backfire measures whether a recorded failure makes a language model repeat it."""
