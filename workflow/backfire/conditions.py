@@ -33,24 +33,28 @@ Writer = Callable[[Item, Context], list[Message] | None]
 
 @dataclass(frozen=True)
 class Condition:
-    """A registered condition: `write` makes the messages, `summary` says what they hold."""
+    """A registered condition: `write` makes the messages, `summary` says what they hold.
+
+    Under a condition with `every_candidate` all of an item's candidates are scored, elsewhere
+    the failed action alone.
+    """
 
     name: str
     summary: str
     write: Writer
+    every_candidate: bool
 
 
 CONDITIONS: dict[str, Condition] = {}
 
-ALL_CANDIDATES = frozenset({"pre", "fail", "abstract"})
-"""The conditions under which every candidate is scored; elsewhere the failed action alone."""
 
-
-def condition(name: str, summary: str) -> Callable[[Writer], Writer]:
+def condition(
+    name: str, summary: str, *, every_candidate: bool = False
+) -> Callable[[Writer], Writer]:
     """Register the decorated function as the condition `name`."""
 
     def register(write: Writer) -> Writer:
-        CONDITIONS[name] = Condition(name, summary, write)
+        CONDITIONS[name] = Condition(name, summary, write, every_candidate)
         return write
 
     return register
@@ -88,12 +92,12 @@ def describe(tool: str | None, error_family: str) -> str:
     return f"Note: an earlier {what} failed ({error_family.replace('_', ' ')})."
 
 
-@condition("pre", "no attempt yet: system prompt, goal and history")
+@condition("pre", "no attempt yet: system prompt, goal and history", every_candidate=True)
 def pre(item: Item, ctx: Context) -> list[Message] | None:
     return before(item)
 
 
-@condition("fail", "the attempt and its error")
+@condition("fail", "the attempt and its error", every_candidate=True)
 def fail(item: Item, ctx: Context) -> list[Message] | None:
     return attempt(item, "fail")
 
@@ -108,7 +112,11 @@ def neut(item: Item, ctx: Context) -> list[Message] | None:
     return attempt(item, "neut")
 
 
-@condition("abstract", "a description of the failure; the call and its turn are absent")
+@condition(
+    "abstract",
+    "a description of the failure; the call and its turn are absent",
+    every_candidate=True,
+)
 def abstract(item: Item, ctx: Context) -> list[Message] | None:
     if item.error_family is None:
         return None

