@@ -1,0 +1,149 @@
+"""Estimates looked up cell by cell, what an interval says of its sign, and how it is printed."""
+
+from __future__ import annotations
+
+import math
+from enum import Enum
+from functools import cache
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from backfire.conditions import CONDITIONS
+from backfire.measures import measures_for
+
+
+class Cell(NamedTuple):
+    """One row of the estimates; `low` and `high` are NaN where no interval is defined."""
+
+    model: str
+    environment: str
+    group: str
+    measure: str
+    mean: float
+    low: float
+    high: float
+    n: int
+    clusters: int
+    status: str
+
+    @property
+    def bounded(self) -> bool:
+        return math.isfinite(self.low) and math.isfinite(self.high)
+
+
+class Study:
+    """Estimates by model, environment, measure and group; one without a mean is absent."""
+
+    def __init__(self, estimates: pd.DataFrame) -> None:
+        self._cells: dict[tuple[str, str, str, str], Cell] = {}
+        for row in estimates[estimates["mean"].notna()].to_dict("records"):
+            cell = Cell(
+                row["model"],
+                row["environment"],
+                row["group"],
+                row["measure"],
+                float(row["mean"]),
+                _number(row["ci_low"]),
+                _number(row["ci_high"]),
+                int(row["n"]),
+                int(row["n_clusters"]),
+                row["status"],
+            )
+            self._cells[cell.model, cell.environment, cell.measure, cell.group] = cell
+
+    def get(self, model: str, environment: str, measure: str, group: str = "all") -> Cell | None:
+        return self._cells.get((model, environment, measure, group))
+
+    @property
+    def models(self) -> list[str]:
+        return list(dict.fromkeys(cell.model for cell in self._cells.values()))
+
+    def environments(self, model: str | None = None) -> list[str]:
+        """The environments of one model, or of all."""
+        return list(
+            dict.fromkeys(
+                cell.environment
+                for cell in self._cells.values()
+                if model is None or cell.model == model
+            )
+        )
+
+    def measures(self, model: str, environment: str) -> list[str]:
+        """The measures over all items."""
+        return [
+            cell.measure
+            for cell in self._cells.values()
+            if (cell.model, cell.environment, cell.group) == (model, environment, "all")
+        ]
+
+    def by_group(self, measure: str, dimension: str) -> list[tuple[str, Cell]]:
+        """The cells of a measure by the values of a dimension, such as `error_family`."""
+        prefix = f"{dimension}="
+        return [
+            (cell.group.removeprefix(prefix), cell)
+            for cell in self._cells.values()
+            if cell.measure == measure and cell.group.startswith(prefix)
+        ]
+
+
+def _number(value: Any) -> float:
+    return math.nan if pd.isna(value) else float(value)
+
+
+class Reading(Enum):
+    """What an interval says about its sign."""
+
+    ABOVE = "above zero"
+    BELOW = "below zero"
+    NEGLIGIBLE = "inside the equivalence margin"
+    UNCLEAR = "no clear effect"
+    UNDEFINED = "no interval"
+
+
+def read(cell: Cell | None, margin: float | None = None) -> Reading:
+    """The sign that an interval allows; "nothing" only when it lies within ±`margin`."""
+    if cell is None or not cell.bounded:
+        return Reading.UNDEFINED
+    if margin is not None and -margin < cell.low and cell.high < margin:
+        return Reading.NEGLIGIBLE
+    if cell.low > 0:
+        return Reading.ABOVE
+    if cell.high < 0:
+        return Reading.BELOW
+    return Reading.UNCLEAR
+
+
+PERCENT = frozenset({"probability", "proportion", "share"})
+"""Units that are printed in percent."""
+
+
+@cache
+def _units() -> dict[str, str]:
+    return {name: measure.unit for name, measure in measures_for(CONDITIONS).items()}
+
+
+def format_value(value: float, measure: str) -> str:
+    """Percent for a share or probability, else two decimals, with a real minus sign."""
+    unit = _units().get(measure, "nats")
+    text = f"{100 * value:.1f} %" if unit in PERCENT else f"{value:.2f}"
+    if unit == "mass":
+        text = f"{value:.2g}"
+    if float(text.split()[0]) == 0:
+        text = text.removeprefix("-")
+    return text.replace("-", "−")
+
+
+def format_interval(cell: Cell, flip: bool = False) -> str:
+    """The interval as "low to high", a one-sided bound, or why there is none.
+
+    `flip` gives the interval of the negative.
+    """
+    low, high = (-cell.high, -cell.low) if flip else (cell.low, cell.high)
+    if math.isfinite(low) and math.isfinite(high):
+        return f"{format_value(low, cell.measure)} to {format_value(high, cell.measure)}"
+    if math.isfinite(high):
+        return f"at most {format_value(high, cell.measure)}"
+    if math.isfinite(low):
+        return f"at least {format_value(low, cell.measure)}"
+    return cell.status

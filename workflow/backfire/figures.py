@@ -1,0 +1,198 @@
+"""The figures: data frame in, matplotlib figure out. `style.save` writes them.
+
+Estimates come as in `results/estimates`; `labels` maps a model's name to what is printed for
+it, which says when its weights are quantised. To add a figure, write a function here (`panels`
+opens the axes in the house style) and save what it returns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import seaborn as sns
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from backfire import style
+from backfire.cells import Cell, Reading, Study, format_value, read
+from backfire.style import INK, PARTS, Mark
+
+Labels = Mapping[str, str]
+
+
+@contextmanager
+def panels(
+    rows: int, columns: int, width: float, height: float, **options: Any
+) -> Iterator[tuple[Figure, npt.NDArray[Any]]]:
+    """A figure of `rows` x `columns` axes in the house style, `width` x `height` inches in all."""
+    with style.house():
+        figure, axes = plt.subplots(
+            rows, columns, figsize=(width, height), squeeze=False, **options
+        )
+        try:
+            yield figure, axes
+        finally:
+            plt.close(figure)  # leaves pyplot's registry; the figure itself lives on
+
+
+def whisker(ax: Axes, low: float, high: float, y: float) -> None:
+    """A horizontal interval with caps; an undefined one is left out."""
+    if np.isfinite(low) and np.isfinite(high):
+        ax.errorbar(
+            [(low + high) / 2],
+            [y],
+            xerr=[[(high - low) / 2]] * 2,
+            fmt="none",
+            ecolor=INK,
+            elinewidth=1.1,
+            capsize=2.5,
+            zorder=4,
+        )
+
+
+def dot(ax: Axes, x: float, y: float, mark: Mark, size: float = 7, label: str = "") -> None:
+    ax.plot(
+        x,
+        y,
+        mark.marker,
+        color=mark.colour,
+        markeredgecolor=style.PAPER,
+        markeredgewidth=0.7,
+        markersize=size,
+        linestyle="none",
+        label=label or mark.label,
+        zorder=5,
+    )
+
+
+def legend(figure: Figure, axes: Iterable[Axes], columns: int = 3) -> None:
+    """One legend above all panels, each label once."""
+    entries: dict[str, Any] = {}
+    for ax in axes:
+        for handle, name in zip(*ax.get_legend_handles_labels(), strict=True):
+            entries.setdefault(name, handle)
+    figure.legend(list(entries.values()), list(entries), loc="outside upper center", ncols=columns)
+
+
+def decomposition(estimates: pd.DataFrame, labels: Labels) -> Figure:
+    """Bars of `copy` and `sem`, the total −G as a dot, with intervals; a panel per environment.
+
+    Right of zero the record makes the failed call likelier.
+    """
+    study = Study(estimates)
+    models = [model for model in labels if study.environments(model)]
+    environments = study.environments()
+    width = 6.6 if len(environments) == 1 else 2.2 + 3.2 * len(environments)
+    height = 1.25 + 0.62 * len(models)
+    with panels(1, len(environments), width, height, sharex=True, sharey=True) as (figure, axes):
+        for ax, environment in zip(axes[0], environments, strict=True):
+            for at, model in enumerate(models):
+                for part, offset in (("copy", -0.2), ("sem", 0.2)):
+                    cell = study.get(model, environment, part)
+                    if cell is not None:
+                        _bar(ax, cell, at + offset, PARTS[part])
+                total = study.get(model, environment, "G_decomposed")
+                if total is not None:
+                    whisker(ax, -total.high, -total.low, at)
+                    dot(ax, -total.mean, at, PARTS["total"])
+            ax.axvline(0, color=INK, linewidth=0.9, zorder=3)
+            ax.set_title(environment)
+            ax.set_yticks(range(len(models)), [labels[model] for model in models])
+            ax.set_ylim(len(models) - 0.45, -0.55)
+            ax.set_xlabel("change of log P(failed call), nats")
+            ax.grid(axis="y", visible=False)
+            sns.despine(ax=ax, left=True)
+        legend(figure, axes.flat)
+    return figure
+
+
+def _bar(ax: Axes, cell: Cell, y: float, mark: Mark) -> None:
+    ax.barh(
+        y,
+        cell.mean,
+        height=0.36,
+        color=mark.colour,
+        hatch=mark.hatch,
+        edgecolor=INK,
+        linewidth=0.6,
+        label=mark.label,
+        zorder=2,
+    )
+    whisker(ax, cell.low, cell.high, y)
+
+
+def families_statement(study: Study) -> str:
+    """Whether the record helps on any error family, in one sentence, from means and intervals."""
+    cells = [cell for _, cell in study.by_group("G", "error_family")]
+    if not cells:
+        return "No error family has a gain to show."
+    total = len(cells)
+    positive = sum(cell.mean > 0 for cell in cells)
+    clear = sum(read(cell) is Reading.ABOVE for cell in cells)
+    negative = sum(read(cell) is Reading.BELOW for cell in cells)
+    if positive == 0:
+        first = f"None of the {total} cells is positive"
+    else:
+        first = f"{positive} of {total} cells {'is' if positive == 1 else 'are'} positive, "
+        first += f"{clear or 'none'} with an interval above zero"
+    return f"{first}; in {negative} of {total} the interval lies below zero."
+
+
+def family_heatmap(estimates: pd.DataFrame, labels: Labels) -> Figure:
+    """G by error family and model, colours diverging about zero, one panel per environment.
+
+    A mean in parentheses has an interval that contains zero or is undefined.
+    """
+    cells = pd.DataFrame(
+        [
+            (cell.environment, family.replace("_", " "), cell.model, cell.mean, _note(cell))
+            for family, cell in Study(estimates).by_group("G", "error_family")
+        ],
+        columns=["environment", "family", "model", "mean", "note"],
+    )
+    models = [model for model in labels if model in set(cells["model"])]
+    order = list(cells.groupby("family")["mean"].mean().sort_values().index)
+    environments = list(dict.fromkeys(cells["environment"]))
+    bound = 1.2 * float(cells["mean"].abs().max())
+    width = 2.4 + len(environments) * (1.4 + max(1.8, 1.1 * len(models)))
+    rows = max(cells.groupby("environment")["family"].nunique())
+    with panels(1, len(environments), width, 1.6 + 0.32 * rows) as (figure, axes):
+        for ax, environment in zip(axes[0], environments, strict=True):
+            here = cells[cells["environment"] == environment]
+            families = [family for family in order if family in set(here["family"])]
+            wide = here.pivot(index="family", columns="model").reindex(families)
+            sns.heatmap(
+                wide["mean"][models],
+                ax=ax,
+                cmap=style.DIVERGING,
+                vmin=-bound,
+                vmax=bound,
+                linewidths=1,
+                linecolor=style.PAPER,
+                annot=wide["note"][models].fillna(""),
+                fmt="",
+                annot_kws={"fontsize": 8},
+                cbar=ax is axes[0, -1],
+                cbar_kws={"label": "G, nats"},
+            )
+            for text in ax.texts:  # colours that a dark page leaves as they are
+                pale = text.get_color() == "w"
+                text.set_color(style.ON_DARK if pale else style.ON_LIGHT)
+            ax.set(title=environment, xlabel="", ylabel="")
+            ax.tick_params(axis="y", rotation=0)
+            tilt = {"rotation": 35, "ha": "right", "rotation_mode": "anchor"}
+            names = [labels[model] for model in models]
+            ax.set_xticklabels(names, **(tilt if len(models) > 1 else {}))
+    return figure
+
+
+def _note(cell: Cell) -> str:
+    mean = format_value(cell.mean, cell.measure)
+    clear = read(cell) in (Reading.ABOVE, Reading.BELOW)
+    return f"{mean if clear else f'({mean})'}  n={cell.n}"

@@ -1,0 +1,308 @@
+"""Sentences made from intervals: what a model's estimates allow one to say, and no more.
+
+A sentence is a tuple of plain strings and `Number`s, so that a page can link each number to
+the table that holds it and a terminal can print it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from string import Formatter
+from typing import NamedTuple
+
+from backfire.cells import Cell, Reading, Study, format_interval, format_value, read
+
+
+class Number(NamedTuple):
+    """A printed number and the estimate that it was read from."""
+
+    text: str
+    model: str
+    environment: str
+    measure: str
+    group: str = "all"
+
+
+Sentence = tuple[str | Number, ...]
+
+
+def mean_of(cell: Cell, flip: bool = False) -> Number:
+    """The mean as a number; `flip` prints its negative, as in −G."""
+    value = -cell.mean if flip else cell.mean
+    return _printed(cell, format_value(value, cell.measure))
+
+
+def interval_of(cell: Cell, flip: bool = False) -> Number:
+    """The interval in words; `flip` gives that of the negative."""
+    return _printed(cell, format_interval(cell, flip))
+
+
+def _printed(cell: Cell, text: str) -> Number:
+    return Number(text, cell.model, cell.environment, cell.measure, cell.group)
+
+
+def say(template: str, **parts: str | Number | Cell) -> Sentence:
+    """Fill `{name}` with text or a number, and with an estimate as "mean (interval)".
+
+    `{name:flip}` negates an estimate, `{name:mean}` and `{name:interval}` give half of it.
+    """
+    filled: list[str | Number] = []
+    for text, name, how, _ in Formatter().parse(template):
+        filled.append(text)
+        if name is None:
+            continue
+        part = parts[name]
+        if not isinstance(part, Cell):
+            filled.append(part)
+            continue
+        flip = "flip" in (how or "")
+        if "interval" not in (how or ""):
+            filled.append(mean_of(part, flip))
+        if not how or how == "flip":
+            filled += [" (", interval_of(part, flip), ")"]
+        elif "interval" in how:
+            filled.append(interval_of(part, flip))
+    return tuple(part for part in filled if part != "")
+
+
+def plain(sentence: Iterable[str | Number]) -> str:
+    """A sentence as text."""
+    return "".join(part if isinstance(part, str) else part.text for part in sentence)
+
+
+def effect(study: Study, model: str, environment: str, margin: float | None) -> Reading:
+    """What the record does to the failed call, read from G, the margin from G per token.
+
+    `margin` is in nats per token.
+    """
+    per_token = read(study.get(model, environment, "G_per_token"), margin)
+    if per_token is Reading.NEGLIGIBLE:
+        return per_token
+    return read(study.get(model, environment, "G"))
+
+
+SHORT = {
+    Reading.BELOW: "backfires",
+    Reading.ABOVE: "helps",
+    Reading.NEGLIGIBLE: "does nothing, within the margin",
+    Reading.UNCLEAR: "no clear effect",
+    Reading.UNDEFINED: "undecided: no interval",
+}
+"""The verdict on the standard record in a few words."""
+
+
+def headline(
+    study: Study, model: str, environment: str, label: str, margin: float | None
+) -> list[Sentence]:
+    """Two sentences at most: what the standard record does, and what of it is form."""
+    gain = study.get(model, environment, "G")
+    if gain is None:
+        return [say("{m} on {e}: there is no score to judge by.", m=label, e=environment)]
+    names = {"m": label, "e": environment}
+    match effect(study, model, environment, margin):
+        case Reading.BELOW:
+            first = say(
+                "On {e}, having just watched a call fail, {m} is more likely to write the same "
+                "call again: the record raises its log-probability by {g:flip mean} nats "
+                "(95 % interval {g:flip interval}).",
+                g=gain,
+                **names,
+            )
+        case Reading.ABOVE:
+            first = say(
+                "On {e}, having just watched a call fail, {m} is less likely to write the same "
+                "call again: the record lowers its log-probability by {g:mean} nats "
+                "(95 % interval {g:interval}).",
+                g=gain,
+                **names,
+            )
+        case Reading.NEGLIGIBLE:
+            per_token = study.get(model, environment, "G_per_token")
+            assert per_token is not None
+            first = say(
+                "On {e}, the record of a failed call does next to nothing to {m}: G per token is "
+                "{g} nats, inside the equivalence margin of ±{margin}.",
+                g=per_token,
+                margin=f"{margin:g}",
+                **names,
+            )
+        case Reading.UNCLEAR:
+            first = say(
+                "On {e}, the record of a failed call has no clear effect on {m}: the interval of "
+                "G contains zero ({g:mean} nats, {g:interval}), which is no proof that there is "
+                "none.",
+                g=gain,
+                **names,
+            )
+        case Reading.UNDEFINED:
+            first = say("On {e}, nothing can be said of {m}: G is {g}.", g=gain, **names)
+    second = (
+        form(study, model, environment) if gain.mean < 0 and read(gain) is Reading.BELOW else ()
+    )
+    return [sentence for sentence in (first, second) if sentence]
+
+
+def form(study: Study, model: str, environment: str) -> Sentence:
+    """How much of the rise is the call's mere presence, and what its marking as failed does."""
+    share, sem = (study.get(model, environment, name) for name in ("form_share", "sem"))
+    if sem is None:
+        return ()
+    match read(sem):
+        case Reading.BELOW:
+            return say(
+                "The call's presence alone would do more than that; marking it as failed takes "
+                "{s:flip mean} nats off ({s:flip interval}), too little to outweigh it.",
+                s=sem,
+            )
+        case Reading.UNDEFINED:
+            return say("How much of it is form cannot be said: sem is {s}.", s=sem)
+        case reading if share is not None and read(share) is not Reading.UNDEFINED:
+            tail = {
+                Reading.ABOVE: "marking it as failed adds {s} nats where it should take some off",
+                Reading.UNCLEAR: "marking it as failed has no clear effect ({s:mean} nats, "
+                "{s:interval})",
+            }[reading]
+            return say(
+                "Form, the mere presence of the call, accounts for {f} of the rise; " + tail + ".",
+                f=share,
+                s=sem,
+            )
+    return ()
+
+
+EVIDENCE = (
+    "G_per_token",
+    "G_negative",
+    "p_repeat_pre",
+    "p_repeat_fail",
+    "p_repeat_shift",
+    "greedy_repeat_pre",
+    "greedy_repeat_fail",
+    "repair",
+)
+
+
+def evidence(study: Study, model: str, environment: str) -> list[Sentence]:
+    """Size per token, share of items, forced choice and greedy decoding, where measured."""
+    get = {name: study.get(model, environment, name) for name in EVIDENCE}
+    found: list[Sentence] = []
+    if (g := get["G_per_token"]) is not None:
+        ratio = Number(f"{math.exp(-g.mean):.2f}", *g[:2], g.measure)
+        found.append(
+            say(
+                "Per token of the call, G is {g} nats: each token's probability is multiplied by "
+                "{ratio} (geometric mean).",
+                g=g,
+                ratio=ratio,
+            )
+        )
+    if (share := get["G_negative"]) is not None:
+        found.append(
+            say("The failed call became likelier on {s} of {n} items.", s=share, n=str(share.n))
+        )
+    before, after, shift = (get[f"p_repeat_{name}"] for name in ("pre", "fail", "shift"))
+    if before is not None and after is not None:
+        change = {
+            Reading.ABOVE: ", a rise of {d}",
+            Reading.BELOW: ", a fall by {d:flip}",
+        }.get(read(shift), ", no clear change")
+        parts = {"b": before, "a": after, **({"d": shift} if shift is not None else {})}
+        found.append(
+            say(
+                "Forced to choose among four calls, it gives the failed one {b:mean} before the "
+                "record and {a:mean} after it" + change + ".",
+                **parts,
+            )
+        )
+    before, after = get["greedy_repeat_pre"], get["greedy_repeat_fail"]
+    if before is not None and after is not None:
+        found.append(
+            say(
+                "Greedy decoding writes the failed call on {b:mean} of items without the record "
+                "and on {a} with it.",
+                b=before,
+                a=after,
+            )
+        )
+    if (right := get["repair"]) is not None:
+        what = {
+            Reading.ABOVE: "The right call becomes likelier too: {r} nats.",
+            Reading.BELOW: "The right call becomes less likely: {r} nats.",
+        }.get(read(right), "For the right call there is no clear change: {r} nats.")
+        found.append(say(what, r=right))
+    return found
+
+
+CONTROLS = frozenset({"pre", "fail", "succ", "neut", "neut_pad", "fail_other", "per", "negative"})
+"""Conditions that serve the measurement and are no way to write a record."""
+
+
+def rewrites(study: Study, model: str, environment: str, margin: float | None) -> list[Sentence]:
+    """For each other way to write the record: does it remove the effect, as far as one can tell?"""
+    conditions: dict[str, None] = {}
+    for measure in study.measures(model, environment):
+        for prefix in ("G_", "delta_"):
+            name = measure.removeprefix(prefix)
+            if name != measure and name.split("_per_")[0] not in CONTROLS | {"per_token"}:
+                conditions.setdefault(name)
+    return [
+        sentence
+        for name in conditions
+        if (sentence := rewrite(study, model, environment, name, margin))
+    ]
+
+
+def rewrite(
+    study: Study, model: str, environment: str, condition: str, margin: float | None
+) -> Sentence:
+    """What writing the record as `condition` leaves of the effect. `margin`: nats per token."""
+    left = study.get(model, environment, f"G_{condition}")
+    change = study.get(model, environment, f"delta_{condition}")
+    removed = study.get(model, environment, f"{condition}_removed")
+    if change is not None:
+        weaker, stronger = read(change) is Reading.BELOW, read(change) is Reading.ABOVE
+    else:
+        weaker, stronger = read(removed) is Reading.ABOVE, read(removed) is Reading.BELOW
+    name = f"`{condition}`"
+    if left is None:
+        if change is None:
+            return ()
+        how = "weaker" if weaker else "stronger" if stronger else "not clearly different"
+        return say("{c}: {how} than the standard record, {d} nats.", c=name, how=how, d=change)
+    if stronger:
+        return say("{c} makes it worse: G is {g} nats.", c=name, g=left)
+    if not weaker:
+        return say("{c} makes no clear difference: G is {g} nats.", c=name, g=left)
+    share: Sentence = () if removed is None else say(", {r} of the effect removed", r=removed)
+    tail = {
+        Reading.BELOW: " weakens it and does not remove it: G is still {g} nats",
+        Reading.ABOVE: " turns it round: G is {g} nats",
+        Reading.NEGLIGIBLE: " removes it, to within the margin: G is {g} nats",
+        Reading.UNCLEAR: " weakens it, and no clear effect is left: G is {g} nats",
+        Reading.UNDEFINED: " weakens it: G is {g} nats",
+    }[_left(study, model, environment, condition, left, margin)]
+    return (*say("{c}" + tail, c=name, g=left), *share, ".")
+
+
+def _left(
+    study: Study, model: str, environment: str, condition: str, left: Cell, margin: float | None
+) -> Reading:
+    """The reading of what is left; the margin is per token, so it needs G per token."""
+    per_token = study.get(model, environment, f"G_{condition}_per_token")
+    if read(per_token, margin) is Reading.NEGLIGIBLE:
+        return Reading.NEGLIGIBLE
+    return read(left)
+
+
+def cautions(study: Study, model: str, environment: str) -> list[Sentence]:
+    """What weakens the verdict: few clusters, an interval that is missing."""
+    gain = study.get(model, environment, "G")
+    if gain is None or gain.clusters >= 10:
+        return []
+    return [
+        say(
+            "Only {k} tasks: an interval from so few is too narrow, and the verdict is weak.",
+            k=str(gain.clusters),
+        )
+    ]
