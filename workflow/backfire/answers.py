@@ -1,0 +1,106 @@
+"""One model's scores on one environment, looked up by condition and candidate."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from scipy.special import logsumexp
+
+
+class Answers:
+    """The scores of one model on one environment, by condition and candidate.
+
+    Every lookup is a float series over items (`index`, item ids), NaN where the item was
+    not scored or was refused.
+    """
+
+    def __init__(self, scores: pd.DataFrame) -> None:
+        keys = ["item_id", "condition", "candidate"]
+        twice = scores[scores.duplicated(keys)]
+        if len(twice):
+            raise ValueError(f"scored twice: {tuple(twice[keys].iloc[0])}")
+        self.index = pd.Index(sorted(scores["item_id"].unique()), name="item_id")
+        self._scores = scores
+        self._rows = {
+            key: rows.set_index("item_id")
+            for key, rows in scores.groupby(["condition", "candidate"], sort=False)
+        }
+
+    def _column(self, name: str, condition: str, candidate: str) -> pd.Series[float]:
+        rows = self._rows.get((condition, candidate))
+        if rows is None:
+            return pd.Series(np.nan, index=self.index)
+        column = rows[name].where(rows["logprob"].notna())
+        return column.astype("float64").reindex(self.index)
+
+    def logprob(self, condition: str, candidate: str = "failed") -> pd.Series[float]:
+        """log P(candidate | condition), nats."""
+        return self._column("logprob", condition, candidate)
+
+    def length(self, unit: str, condition: str = "fail") -> pd.Series[float]:
+        """Length of the failed action: `unit` is `n_tokens` or `n_bytes`."""
+        return self._column(unit, condition, "failed")
+
+    def greedy(self, condition: str, *, stop: bool) -> pd.Series[float]:
+        """1 where greedy decoding writes the failed action (and then ends its turn), else 0."""
+        match = self._column("greedy_match", condition, "failed")
+        return match * self._column("greedy_stop", condition, "failed") if stop else match
+
+    @cached_property
+    def _choices(self) -> pd.DataFrame:
+        found = {
+            key: choice
+            for key, candidates in self._scores.groupby(["condition", "item_id"])
+            if (choice := forced_choice(candidates)) is not None
+        }
+        index = pd.MultiIndex.from_tuples(found, names=["condition", "item_id"])
+        return pd.DataFrame(list(found.values()), index=index, columns=Choice._fields)
+
+    def choice(self, quantity: str, condition: str) -> pd.Series[float]:
+        """A field of the `Choice` among four candidates."""
+        found = self._choices[self._choices.index.get_level_values("condition") == condition]
+        return found.droplevel("condition")[quantity].reindex(self.index)
+
+
+class Choice(NamedTuple):
+    """A forced choice among the failed action, gold and two distractors.
+
+    `probability` of the failed action, its `log_odds` against the other three (nats), and
+    the `mass` that the model gives to all four.
+    """
+
+    probability: float
+    log_odds: float
+    mass: float
+
+
+def forced_choice(candidates: pd.DataFrame) -> Choice | None:
+    """The choice of one item under one condition, from the rows of its candidates.
+
+    None where fewer than four candidates were scored, or where the tokens of one begin with
+    all the tokens of another: then the probability of the longer is part of the shorter's.
+    """
+    rows = candidates.set_index("candidate")
+    numbers = sorted(
+        int(name.removeprefix("distractor_"))
+        for name in rows.index
+        if name.startswith("distractor_")
+    )
+    names = ["failed", "gold", *(f"distractor_{number}" for number in numbers[:2])]
+    if len(names) < 4 or not {"failed", "gold"} <= set(rows.index):
+        return None
+    four = rows.loc[names]
+    ids = sorted(tuple(tokens) for tokens in four["token_ids"].dropna())
+    if four["logprob"].isna().any() or any(
+        after[: len(first)] == first for first, after in pairwise(ids)
+    ):
+        return None
+    logprobs = four["logprob"].to_numpy(dtype="float64")
+    mass, others = logsumexp(logprobs), logsumexp(logprobs[1:])
+    return Choice(
+        float(np.exp(logprobs[0] - mass)), float(logprobs[0] - others), float(np.exp(mass))
+    )

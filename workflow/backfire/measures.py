@@ -1,0 +1,319 @@
+"""What is measured on each item, and how each measure follows from the scores.
+
+A measure is declared once, in `measures_for`; tables, comparisons and docs read its unit,
+formula and range from there. Items lacking a term of a measure have no row for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import pandas as pd
+import pyarrow as pa
+
+from backfire.answers import Answers
+from backfire.conditions import CONDITIONS
+
+MEASURE_SCHEMA = pa.schema(
+    [
+        pa.field("item_id", pa.string(), nullable=False),
+        pa.field("measure", pa.string(), nullable=False),
+        pa.field("value", pa.float64(), nullable=False),
+        pa.field("task_id", pa.string(), nullable=False),
+        pa.field("template", pa.string()),
+        pa.field("step", pa.int32()),
+        pa.field("operator", pa.string()),
+        pa.field("error_family", pa.string()),
+    ]
+)
+
+ITEM_COLUMNS = ("task_id", "template", "step", "operator", "error_family")
+
+Value = Callable[[Answers], "pd.Series[float]"]
+"""From answers to one value per item, NaN where a term is absent."""
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """`scale` x sum of one measure / sum of another, over the items that have both."""
+
+    numerator: str
+    denominator: str
+    scale: float
+
+
+@dataclass(frozen=True)
+class Measure:
+    """One measure.
+
+    Attributes:
+        unit: `nats`, `nats/token`, `nats/byte`, `probability`, `proportion` (of items, from 0/1
+            values), `mass` (a probability, often tiny) or `share` (a ratio of sums).
+        formula: the definition in words; a is the failed action, P(a | c) its probability
+            after the context that condition c writes.
+        conditions: the conditions it needs.
+        signed: whether it can have either sign, so that an interval excluding zero says something.
+        value: from answers to one value per item, NaN where absent; None for a ratio of sums.
+        ratio: for a ratio of sums, what is summed.
+    """
+
+    name: str
+    unit: str
+    formula: str
+    conditions: tuple[str, ...]
+    signed: bool = True
+    value: Value | None = None
+    ratio: Ratio | None = None
+
+
+def _change(after: str, before: str, candidate: str = "failed") -> Value:
+    return lambda answers: answers.logprob(after, candidate) - answers.logprob(before, candidate)
+
+
+def _decomposed(term: Value, reference: str) -> Value:
+    """A term of -G = copy + sem, kept only on items that have all of pre, fail and `reference`."""
+
+    def value(answers: Answers) -> pd.Series[float]:
+        complete = (
+            answers.logprob("pre") + answers.logprob("fail") + answers.logprob(reference)
+        ).notna()
+        return term(answers).where(complete)
+
+    return value
+
+
+def _decomposition(reference: str, copy: str, sem: str) -> list[Measure]:
+    needs = ("pre", "fail", reference)
+    return [
+        Measure(
+            copy,
+            "nats",
+            f"log P(a | {reference}) - log P(a | pre)",
+            needs,
+            value=_decomposed(_change(reference, "pre"), reference),
+        ),
+        Measure(
+            sem,
+            "nats",
+            f"log P(a | fail) - log P(a | {reference})",
+            needs,
+            value=_decomposed(_change("fail", reference), reference),
+        ),
+    ]
+
+
+def _gain(answers: Answers) -> pd.Series[float]:
+    return answers.logprob("pre") - answers.logprob("fail")
+
+
+def _repeat_choice(quantity: str, condition: str) -> Value:
+    """The quantity on items that have it under pre and fail, so that the shift is a difference."""
+
+    def value(answers: Answers) -> pd.Series[float]:
+        both = (answers.choice(quantity, "pre") + answers.choice(quantity, "fail")).notna()
+        return answers.choice(quantity, condition).where(both)
+
+    return value
+
+
+def _choice_measures(conditions: Iterable[str]) -> list[Measure]:
+    kinds = (
+        ("p_repeat", "probability", "probability", False, "P(a) / sum of P over four candidates"),
+        ("log_odds", "log_odds", "nats", True, "log P(a) - log of the sum of P of the other three"),
+        ("candidate_mass", "mass", "mass", False, "sum of P over the four candidates"),
+    )
+    found = []
+    for name, quantity, unit, signed, formula in kinds:
+        for condition in conditions:
+            needs = tuple(dict.fromkeys(("pre", "fail", condition)))
+            value = _repeat_choice(quantity, condition)
+            text = f"{formula}, after {condition}"
+            found.append(Measure(f"{name}_{condition}", unit, text, needs, signed, value))
+        if quantity != "mass":
+            shift = _choice_shift(quantity)
+            text = f"{name}_fail - {name}_pre"
+            found.append(Measure(f"{name}_shift", unit, text, ("pre", "fail"), value=shift))
+    return found
+
+
+def _choice_shift(quantity: str) -> Value:
+    return lambda answers: answers.choice(quantity, "fail") - answers.choice(quantity, "pre")
+
+
+def _condition_measures(condition: str) -> list[Measure]:
+    found = [
+        Measure(
+            f"logprob_{condition}",
+            "nats",
+            f"log P(a | {condition})",
+            (condition,),
+            signed=False,
+            value=lambda answers: answers.logprob(condition),
+        ),
+        Measure(
+            f"greedy_repeat_{condition}",
+            "proportion",
+            f"greedy decoding after {condition} writes a; what follows is ignored",
+            (condition,),
+            signed=False,
+            value=lambda answers: answers.greedy(condition, stop=False),
+        ),
+        Measure(
+            f"greedy_repeat_{condition}_stop",
+            "proportion",
+            f"greedy decoding after {condition} writes a and then ends the turn",
+            (condition,),
+            signed=False,
+            value=lambda answers: answers.greedy(condition, stop=True),
+        ),
+    ]
+    if condition not in ("pre", "fail"):
+        found += [
+            Measure(
+                f"G_{condition}",
+                "nats",
+                f"log P(a | pre) - log P(a | {condition})",
+                ("pre", condition),
+                value=_change("pre", condition),
+            ),
+            Measure(
+                f"delta_{condition}",
+                "nats",
+                f"log P(a | {condition}) - log P(a | fail)",
+                ("fail", condition),
+                value=_change(condition, "fail"),
+            ),
+            Measure(
+                f"G_{condition}_per_token",
+                "nats/token",
+                f"G_{condition} / number of tokens of a",
+                ("pre", condition),
+                value=lambda answers: (
+                    _change("pre", condition)(answers) / answers.length("n_tokens", condition)
+                ),
+            ),
+            Measure(
+                f"{condition}_removed",
+                "share",
+                f"1 - sum of G_{condition} / sum of G",
+                ("pre", "fail", condition),
+                signed=False,
+                ratio=Ratio(f"delta_{condition}", "G", 1.0),
+            ),
+        ]
+    return found
+
+
+def measures_for(conditions: Iterable[str]) -> dict[str, Measure]:
+    """The measures that the given conditions allow, by name, in the order of the tables."""
+    available = list(dict.fromkeys(conditions))
+    core = ("pre", "fail")
+    found = [
+        Measure("G", "nats", "log P(a | pre) - log P(a | fail)", core, value=_gain),
+        Measure(
+            "G_decomposed",
+            "nats",
+            "G on the items of the decomposition, those with pre, fail and neut",
+            (*core, "neut"),
+            value=_decomposed(_gain, "neut"),
+        ),
+        Measure(
+            "G_per_token",
+            "nats/token",
+            "G / number of tokens of a",
+            core,
+            value=lambda answers: _gain(answers) / answers.length("n_tokens"),
+        ),
+        Measure(
+            "G_per_byte",
+            "nats/byte",
+            "G / number of UTF-8 bytes of a",
+            core,
+            value=lambda answers: _gain(answers) / answers.length("n_bytes"),
+        ),
+        Measure(
+            "G_negative",
+            "proportion",
+            "G < 0",
+            core,
+            signed=False,
+            value=lambda answers: (
+                (_gain(answers) < 0).astype("float64").where(_gain(answers).notna())
+            ),
+        ),
+        *_decomposition("neut", "copy", "sem"),
+        *_decomposition("succ", "copy_succ", "polarity"),
+        *_decomposition("neut_pad", "copy_pad", "sem_pad"),
+        Measure(
+            "repair",
+            "nats",
+            "log P(gold | fail) - log P(gold | pre)",
+            core,
+            value=_change("fail", "pre", "gold"),
+        ),
+        Measure(
+            "margin_shift",
+            "nats",
+            "change of log P(gold) - log P(a), fail minus pre",
+            core,
+            value=lambda answers: _change("fail", "pre", "gold")(answers) + _gain(answers),
+        ),
+        *_choice_measures([name for name in available if CONDITIONS[name].every_candidate]),
+        *(measure for condition in available for measure in _condition_measures(condition)),
+        Measure(
+            "form_share",
+            "share",
+            "sum of copy / sum of -G; not a share where sem is negative",
+            (*core, "neut"),
+            signed=False,
+            ratio=Ratio("copy", "G", -1.0),
+        ),
+    ]
+    return {measure.name: measure for measure in found if set(measure.conditions) <= set(available)}
+
+
+def find(name: str) -> Measure:
+    """The declared measure of that name.
+
+    Raises:
+        KeyError: no registered condition gives a measure of that name.
+    """
+    return measures_for(CONDITIONS)[name]
+
+
+def measure(scores: pd.DataFrame, items: pd.DataFrame) -> pd.DataFrame:
+    """Every measure on every item that has its terms, a long table of `MEASURE_SCHEMA`.
+
+    Args:
+        scores: rows of `scores.SCORE_SCHEMA`, one model on one environment, all probes together.
+        items: one row per drawn item, with `item_id` and `ITEM_COLUMNS`.
+
+    Raises:
+        ValueError: a pair of item, condition and candidate has two scores, or a score's item
+            is not among `items`.
+    """
+    unknown = set(scores["item_id"]) - set(items["item_id"])
+    if unknown:
+        raise ValueError(
+            f"{len(unknown)} scored items are not among the drawn: {min(unknown)}, ..."
+        )
+    answers = Answers(scores)
+    columns = {
+        name: measure.value(answers)
+        for name, measure in measures_for(scores["condition"].unique()).items()
+        if measure.value is not None
+    }
+    wide = pd.DataFrame(columns, index=answers.index)
+    long = wide.melt(var_name="measure", value_name="value", ignore_index=False).dropna()
+    facts = items[["item_id", *ITEM_COLUMNS]]
+    return long.reset_index().merge(facts, on="item_id", validate="many_to_one")[
+        list(MEASURE_SCHEMA.names)
+    ]
+
+
+def refusals(scores: pd.DataFrame) -> pd.DataFrame:
+    """What the scorer refused: `condition candidate refused n`, one row per kind of refusal."""
+    keys = ["condition", "candidate", "refused"]
+    refused = scores[scores["logprob"].isna()]
+    return refused.groupby(keys, as_index=False).size().rename(columns={"size": "n"})
