@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 import re
+import zlib
 from collections.abc import Iterable
 
 import numpy as np
 import pandas as pd
 
-from backfire.conditions import ALL_CANDIDATES
-from backfire.items import Item, Turn
+from backfire.conditions import CONDITIONS
+from backfire.estimates import Statistics, estimate
+from backfire.items import Item, Turn, to_table
+from backfire.measures import measure
 from backfire.scores import SCORE_SCHEMA
 
 FAMILIES = ("permission_error", "contact_not_found", "format_error", "unknown_tool")
@@ -55,10 +60,11 @@ def scores(drawn: Iterable[Item], strength: float = 1.0, seed: int = 0) -> pd.Da
     rows = []
     for item in drawn:
         for candidate, text in item.candidates.items():
-            starts = [match.start() for match in re.finditer(r"\w+|[^\w]", text)]
+            pieces = re.findall(r"\w+|[^\w]", text)
+            starts = [0, *itertools.accumulate(map(len, pieces))][:-1]
             base = -rng.gamma(1.5, 1.6, len(starts)) - 0.2
             for condition, effect in EFFECT.items():
-                if candidate != "failed" and condition not in ALL_CANDIDATES:
+                if candidate != "failed" and not CONDITIONS[condition].every_candidate:
                     continue
                 push = strength * effect * (candidate == "failed")
                 logprobs = base - push * base / 2.5 + rng.normal(0, 0.05, len(starts))
@@ -73,13 +79,23 @@ def scores(drawn: Iterable[Item], strength: float = 1.0, seed: int = 0) -> pd.Da
                         "n_tokens": len(starts),
                         "n_bytes": len(text.encode()),
                         "context_tokens": 100,
-                        "token_ids": list(range(len(starts))),
+                        "token_ids": [zlib.crc32(piece.encode()) % 50_000 for piece in pieces],
                         "token_starts": starts,
                         "token_logprobs": logprobs.tolist(),
                         "greedy_match": condition == "fail" and candidate == "failed",
                         "greedy_stop": False,
                         "min_gap": 0.3,
-                        "prompt_sha256": f"{hash((item.item_id, condition)) & 0xFFFFFFFF:064x}",
+                        "prompt_sha256": "0" * 64,
                     }
                 )
     return pd.DataFrame(rows, columns=SCORE_SCHEMA.names)
+
+
+@functools.cache
+def estimates(
+    model: str, environment: str, tasks: int = 12, strength: float = 1.0, seed: int = 0
+) -> pd.DataFrame:
+    """Estimates made of fake scores by the real measures and bootstrap. Copy before changing."""
+    drawn = items(tasks)
+    measured = measure(scores(drawn, strength, seed), to_table(drawn).to_pandas())
+    return estimate(measured, model, environment, Statistics(seed=1, resamples=200))

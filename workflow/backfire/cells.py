@@ -35,7 +35,16 @@ class Cell(NamedTuple):
 class Study:
     """Estimates by model, environment, measure and group; one without a mean is absent."""
 
-    def __init__(self, estimates: pd.DataFrame) -> None:
+    def __init__(
+        self, estimates: pd.DataFrame, margin: float | None = None, confidence: float = 0.95
+    ) -> None:
+        """
+        Args:
+            margin: G per token within ± this many nats counts as no effect; None claims none.
+            confidence: what the intervals were made for.
+        """
+        self.margin = margin
+        self.confidence = confidence
         self._cells: dict[tuple[str, str, str, str], Cell] = {}
         for row in estimates[estimates["mean"].notna()].to_dict("records"):
             cell = Cell(
@@ -140,10 +149,10 @@ def format_interval(cell: Cell, flip: bool = False) -> str:
     `flip` gives the interval of the negative.
     """
     low, high = (-cell.high, -cell.low) if flip else (cell.low, cell.high)
-    if math.isfinite(low) and math.isfinite(high):
-        return f"{format_value(low, cell.measure)} to {format_value(high, cell.measure)}"
-    if math.isfinite(high):
-        return f"at most {format_value(high, cell.measure)}"
-    if math.isfinite(low):
-        return f"at least {format_value(low, cell.measure)}"
-    return cell.status
+    if not cell.bounded:
+        return cell.status
+    if "one-sided" in cell.status:
+        bound = cell.low if cell.mean == cell.high else cell.high
+        side = "at least" if bound == cell.low else "at most"
+        return f"{side} {format_value(bound, cell.measure)}"
+    return f"{format_value(low, cell.measure)} to {format_value(high, cell.measure)}"

@@ -7,11 +7,11 @@ the table that holds it and a terminal can print it.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from string import Formatter
 from typing import NamedTuple
 
 from backfire.cells import Cell, Reading, Study, format_interval, format_value, read
+from backfire.conditions import CONDITIONS
 
 
 class Number(NamedTuple):
@@ -24,7 +24,13 @@ class Number(NamedTuple):
     group: str = "all"
 
 
-Sentence = tuple[str | Number, ...]
+class Code(NamedTuple):
+    """A name as it stands in the config or the code."""
+
+    text: str
+
+
+Sentence = tuple[str | Number | Code, ...]
 
 
 def mean_of(cell: Cell, flip: bool = False) -> Number:
@@ -42,12 +48,12 @@ def _printed(cell: Cell, text: str) -> Number:
     return Number(text, cell.model, cell.environment, cell.measure, cell.group)
 
 
-def say(template: str, **parts: str | Number | Cell) -> Sentence:
+def say(template: str, **parts: str | Number | Code | Cell) -> Sentence:
     """Fill `{name}` with text or a number, and with an estimate as "mean (interval)".
 
     `{name:flip}` negates an estimate, `{name:mean}` and `{name:interval}` give half of it.
     """
-    filled: list[str | Number] = []
+    filled: list[str | Number | Code] = []
     for text, name, how, _ in Formatter().parse(template):
         filled.append(text)
         if name is None:
@@ -66,17 +72,19 @@ def say(template: str, **parts: str | Number | Cell) -> Sentence:
     return tuple(part for part in filled if part != "")
 
 
-def plain(sentence: Iterable[str | Number]) -> str:
+def plain(sentence: Sentence) -> str:
     """A sentence as text."""
     return "".join(part if isinstance(part, str) else part.text for part in sentence)
 
 
-def effect(study: Study, model: str, environment: str, margin: float | None) -> Reading:
-    """What the record does to the failed call, read from G, the margin from G per token.
+def markdown(sentence: Sentence) -> str:
+    """A sentence as Markdown."""
+    return "".join(f"`{p.text}`" if isinstance(p, Code) else plain((p,)) for p in sentence)
 
-    `margin` is in nats per token.
-    """
-    per_token = read(study.get(model, environment, "G_per_token"), margin)
+
+def effect(study: Study, model: str, environment: str) -> Reading:
+    """What the record does to the failed call, read from G, or from G per token when within the margin."""
+    per_token = read(study.get(model, environment, "G_per_token"), study.margin)
     if per_token is Reading.NEGLIGIBLE:
         return per_token
     return read(study.get(model, environment, "G"))
@@ -92,20 +100,18 @@ SHORT = {
 """The verdict on the standard record in a few words."""
 
 
-def headline(
-    study: Study, model: str, environment: str, label: str, margin: float | None
-) -> list[Sentence]:
+def headline(study: Study, model: str, environment: str, label: str) -> list[Sentence]:
     """Two sentences at most: what the standard record does, and what of it is form."""
     gain = study.get(model, environment, "G")
     if gain is None:
         return [say("{m} on {e}: there is no score to judge by.", m=label, e=environment)]
-    names = {"m": label, "e": environment}
-    match effect(study, model, environment, margin):
+    names = {"m": label, "e": environment, "level": f"{100 * study.confidence:g} %"}
+    match effect(study, model, environment):
         case Reading.BELOW:
             first = say(
                 "On {e}, having just watched a call fail, {m} is more likely to write the same "
                 "call again: the record raises its log-probability by {g:flip mean} nats "
-                "(95 % interval {g:flip interval}).",
+                "({level} interval {g:flip interval}).",
                 g=gain,
                 **names,
             )
@@ -113,7 +119,7 @@ def headline(
             first = say(
                 "On {e}, having just watched a call fail, {m} is less likely to write the same "
                 "call again: the record lowers its log-probability by {g:mean} nats "
-                "(95 % interval {g:interval}).",
+                "({level} interval {g:interval}).",
                 g=gain,
                 **names,
             )
@@ -124,7 +130,7 @@ def headline(
                 "On {e}, the record of a failed call does next to nothing to {m}: G per token is "
                 "{g} nats, inside the equivalence margin of ±{margin}.",
                 g=per_token,
-                margin=f"{margin:g}",
+                margin=f"{study.margin:g}",
                 **names,
             )
         case Reading.UNCLEAR:
@@ -234,29 +240,21 @@ def evidence(study: Study, model: str, environment: str) -> list[Sentence]:
     return found
 
 
-CONTROLS = frozenset({"pre", "fail", "succ", "neut", "neut_pad", "fail_other", "per", "negative"})
+CONTROLS = frozenset({"pre", "fail", "succ", "neut", "neut_pad", "fail_other"})
 """Conditions that serve the measurement and are no way to write a record."""
 
 
-def rewrites(study: Study, model: str, environment: str, margin: float | None) -> list[Sentence]:
+def rewrites(study: Study, model: str, environment: str) -> list[Sentence]:
     """For each other way to write the record: does it remove the effect, as far as one can tell?"""
-    conditions: dict[str, None] = {}
-    for measure in study.measures(model, environment):
-        for prefix in ("G_", "delta_"):
-            name = measure.removeprefix(prefix)
-            if name != measure and name.split("_per_")[0] not in CONTROLS | {"per_token"}:
-                conditions.setdefault(name)
     return [
         sentence
-        for name in conditions
-        if (sentence := rewrite(study, model, environment, name, margin))
+        for name in CONDITIONS
+        if name not in CONTROLS and (sentence := rewrite(study, model, environment, name))
     ]
 
 
-def rewrite(
-    study: Study, model: str, environment: str, condition: str, margin: float | None
-) -> Sentence:
-    """What writing the record as `condition` leaves of the effect. `margin`: nats per token."""
+def rewrite(study: Study, model: str, environment: str, condition: str) -> Sentence:
+    """What writing the record as `condition` leaves of the effect."""
     left = study.get(model, environment, f"G_{condition}")
     change = study.get(model, environment, f"delta_{condition}")
     removed = study.get(model, environment, f"{condition}_removed")
@@ -264,7 +262,7 @@ def rewrite(
         weaker, stronger = read(change) is Reading.BELOW, read(change) is Reading.ABOVE
     else:
         weaker, stronger = read(removed) is Reading.ABOVE, read(removed) is Reading.BELOW
-    name = f"`{condition}`"
+    name = Code(condition)
     if left is None:
         if change is None:
             return ()
@@ -281,16 +279,14 @@ def rewrite(
         Reading.NEGLIGIBLE: " removes it, to within the margin: G is {g} nats",
         Reading.UNCLEAR: " weakens it, and no clear effect is left: G is {g} nats",
         Reading.UNDEFINED: " weakens it: G is {g} nats",
-    }[_left(study, model, environment, condition, left, margin)]
+    }[_left(study, model, environment, condition, left)]
     return (*say("{c}" + tail, c=name, g=left), *share, ".")
 
 
-def _left(
-    study: Study, model: str, environment: str, condition: str, left: Cell, margin: float | None
-) -> Reading:
+def _left(study: Study, model: str, environment: str, condition: str, left: Cell) -> Reading:
     """The reading of what is left; the margin is per token, so it needs G per token."""
     per_token = study.get(model, environment, f"G_{condition}_per_token")
-    if read(per_token, margin) is Reading.NEGLIGIBLE:
+    if read(per_token, study.margin) is Reading.NEGLIGIBLE:
         return Reading.NEGLIGIBLE
     return read(left)
 
