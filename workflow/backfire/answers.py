@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
@@ -52,10 +53,17 @@ class Answers:
 
     @cached_property
     def _choices(self) -> pd.DataFrame:
+        columns = ("condition", "item_id", "candidate", "logprob", "token_ids")
+        asked: dict[tuple[str, str], dict[str, Answer | None]] = {}
+        for condition, item, candidate, logprob, ids in zip(
+            *(self._scores[column] for column in columns), strict=True
+        ):
+            answer = None if pd.isna(logprob) else Answer(float(logprob), tuple(ids))
+            asked.setdefault((condition, item), {})[candidate] = answer
         found = {
             key: choice
-            for key, candidates in self._scores.groupby(["condition", "item_id"])
-            if (choice := forced_choice(candidates)) is not None
+            for key, answers in asked.items()
+            if (choice := forced_choice(answers)) is not None
         }
         index = pd.MultiIndex.from_tuples(found, names=["condition", "item_id"])
         return pd.DataFrame(list(found.values()), index=index, columns=Choice._fields)
@@ -64,6 +72,13 @@ class Answers:
         """A field of the `Choice` among four candidates."""
         found = self._choices[self._choices.index.get_level_values("condition") == condition]
         return found.droplevel("condition")[quantity].reindex(self.index)
+
+
+class Answer(NamedTuple):
+    """The log-probability of one candidate (nats), and its token ids."""
+
+    logprob: float
+    token_ids: tuple[int, ...]
 
 
 class Choice(NamedTuple):
@@ -78,29 +93,23 @@ class Choice(NamedTuple):
     mass: float
 
 
-def forced_choice(candidates: pd.DataFrame) -> Choice | None:
-    """The choice of one item under one condition, from the rows of its candidates.
+def forced_choice(answers: Mapping[str, Answer | None]) -> Choice | None:
+    """The choice of one item under one condition, from the answers by candidate, None if refused.
 
-    None where fewer than four candidates were scored, or where the tokens of one begin with
+    The first two distractors stand for all, so that every condition offers the same four. No
+    choice where one of the four is absent or refused, or where the tokens of one begin with
     all the tokens of another: then the probability of the longer is part of the shorter's.
     """
-    rows = candidates.set_index("candidate")
-    numbers = sorted(
-        int(name.removeprefix("distractor_"))
-        for name in rows.index
-        if name.startswith("distractor_")
-    )
-    names = ["failed", "gold", *(f"distractor_{number}" for number in numbers[:2])]
-    if len(names) < 4 or not {"failed", "gold"} <= set(rows.index):
+    distractors = [name for name in answers if name.startswith("distractor_")]
+    distractors.sort(key=lambda name: int(name.removeprefix("distractor_")))
+    found = [answers.get(name) for name in ("failed", "gold", *distractors[:2])]
+    four = [answer for answer in found if answer is not None]
+    if len(four) < 4:
         return None
-    four = rows.loc[names]
-    ids = sorted(tuple(tokens) for tokens in four["token_ids"].dropna())
-    if four["logprob"].isna().any() or any(
-        after[: len(first)] == first for first, after in pairwise(ids)
-    ):
+    ids = sorted(answer.token_ids for answer in four)
+    if any(longer[: len(shorter)] == shorter for shorter, longer in pairwise(ids)):
         return None
-    logprobs = four["logprob"].to_numpy(dtype="float64")
+    logprobs = np.array([answer.logprob for answer in four])
     mass, others = logsumexp(logprobs), logsumexp(logprobs[1:])
-    return Choice(
-        float(np.exp(logprobs[0] - mass)), float(logprobs[0] - others), float(np.exp(mass))
-    )
+    probability = np.exp(logprobs[0] - mass)
+    return Choice(float(probability), float(logprobs[0] - others), float(np.exp(mass)))

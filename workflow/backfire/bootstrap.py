@@ -101,8 +101,9 @@ def distribution(sample: Sample, resamples: int, seed: int, stream: tuple[str, .
     draw; the draws are made once for all samples of a group, which is many times faster.
     """
     counts = draws(sample.n_clusters, resamples, seed, stream)
-    above, below, n = (counts @ part.T for part in sample.sums())
-    with np.errstate(divide="ignore", invalid="ignore"):
+    # Not a BLAS product: the same bits on any number of threads.
+    above, below, n = (np.einsum("rc,sc->rs", counts, part) for part in sample.sums())
+    with np.errstate(divide="ignore", invalid="ignore"):  # a stratum without a resampled item
         return np.asarray((above / n).sum(axis=1) / (below / n).sum(axis=1))
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 
@@ -40,6 +42,8 @@ ESTIMATE_SCHEMA = pa.schema(
         pa.field("status", pa.string(), nullable=False),  # ok, or why the interval is what it is
     ]
 )
+
+Mask = npt.NDArray[np.bool_]
 
 DIMENSIONS = ("operator", "error_family", "step", "template")
 ALL = "all"
@@ -103,41 +107,59 @@ def estimate_all_models(
     return _estimate(rows, ALL_MODELS, environment, statistics)
 
 
-def groups(measures: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
-    """All items, then those of each value of each dimension; absent values form no group."""
-    yield ALL, measures
-    for dimension in DIMENSIONS:
-        for value, rows in measures.groupby(dimension, sort=True):
-            yield f"{dimension}={value}", rows
+@dataclass(frozen=True)
+class Wide:
+    """Measures of items as a matrix: one row per item and model, NaN where a measure is absent."""
 
+    values: Mapping[str, Floats]
+    facts: Mapping[str, npt.NDArray[Any]]
 
-def sample_of(
-    measure: Measure, values: Mapping[str, pd.DataFrame], cluster: str = "task_id"
-) -> Sample:
-    """The sample of a measure.
-
-    Args:
-        values: by measure, its rows of `measures.MEASURE_SCHEMA` with a column `model`.
-        cluster: the column whose values are resampled whole.
-    """
-    if measure.ratio is None:
-        rows = values[measure.name]
-        numerator = rows["value"].to_numpy(dtype="float64")
-        denominator = np.ones(len(rows))
-    else:
+    @classmethod
+    def of(cls, measures: pd.DataFrame) -> Wide:
+        """From a long table with a column `model`; the order of its rows does not matter."""
         keys = ["model", "item_id"]
-        below = values[measure.ratio.denominator][[*keys, "value"]]
-        rows = values[measure.ratio.numerator].merge(
-            below, on=keys, suffixes=("", "_below"), validate="one_to_one"
+        values = measures.pivot(index=keys, columns="measure", values="value")
+        facts = measures.drop_duplicates(keys).set_index(keys).reindex(values.index).reset_index()
+        return cls(
+            {str(name): values[name].to_numpy("float64") for name in values},
+            {name: facts[name].to_numpy(object) for name in ("model", "task_id", *DIMENSIONS)},
         )
-        numerator = measure.ratio.scale * rows["value"].to_numpy(dtype="float64")
-        denominator = rows["value_below"].to_numpy(dtype="float64")
-    return Sample(
-        numerator,
-        denominator,
-        rows[cluster].to_numpy(dtype=object),
-        rows["model"].to_numpy(dtype=object),
-    )
+
+    def __len__(self) -> int:
+        return len(self.facts["model"])
+
+    def sample(self, measure: Measure, rows: Mask, cluster: str = "task_id") -> Sample:
+        """The sample of a measure on the items of `rows` that have it."""
+        if measure.ratio is None:
+            numerator = self._column(measure.name)
+            denominator = np.ones(len(numerator))
+        else:
+            numerator = measure.ratio.scale * self._column(measure.ratio.numerator)
+            denominator = self._column(measure.ratio.denominator)
+        keep = rows & np.isfinite(numerator) & np.isfinite(denominator)
+        return Sample(
+            numerator[keep],
+            denominator[keep],
+            self.facts[cluster][keep],
+            self.facts["model"][keep],
+        )
+
+    def groups(self) -> Iterator[tuple[str, Mask]]:
+        """All rows, then those of each value of each dimension; absent values form no group."""
+        yield ALL, np.ones(len(self), dtype=bool)
+        for dimension in DIMENSIONS:
+            column = self.facts[dimension]
+            for value in sorted(set(column[self.known(dimension)])):
+                label = int(value) if dimension == "step" else value
+                yield f"{dimension}={label}", column == value
+
+    def known(self, dimension: str) -> Mask:
+        """The rows whose value of the dimension is known."""
+        return np.asarray(pd.notna(self.facts[dimension]))
+
+    def _column(self, name: str) -> Floats:
+        absent = np.full(len(self), np.nan)
+        return self.values.get(name, absent)
 
 
 def estimate_sample(
@@ -191,28 +213,25 @@ def estimate_sample(
 def _estimate(
     measures: pd.DataFrame, model: str, environment: str, statistics: Statistics
 ) -> pd.DataFrame:
+    wide = Wide.of(measures)
     prefix = "logprob_"
-    named = [str(name) for name in measures["measure"].unique()]
-    conditions = [name.removeprefix(prefix) for name in named if name.startswith(prefix)]
-    nothing = measures.iloc[:0]
+    conditions = [name.removeprefix(prefix) for name in wide.values if name.startswith(prefix)]
+    n_models = len(set(wide.facts["model"]))
     cells = []
-    for group, rows in groups(measures):
-        values = dict(iter(rows.groupby("measure", sort=False)))
+    for group, rows in wide.groups():
+        templated = rows & wide.known("template")
         for measure in measures_for(conditions).values():
-            terms = measure.ratio and (measure.ratio.numerator, measure.ratio.denominator)
-            own = {name: values.get(name, nothing) for name in terms or (measure.name,)}
-            sample = sample_of(measure, own)
+            sample = wide.sample(measure, rows)
             if group != ALL and len(sample.numerator) == 0:
                 continue
-            with_template = {name: part.dropna(subset="template") for name, part in own.items()}
-            templates = sample_of(measure, with_template, "template")
-            complete = len(templates.numerator) == len(sample.numerator)
+            by_template = wide.sample(measure, templated, "template")
+            complete = len(by_template.numerator) == len(sample.numerator)
             cell = estimate_sample(
-                measure, sample, statistics, (environment, group), templates if complete else None
+                measure, sample, statistics, (environment, group), by_template if complete else None
             )
-            absent = measures["model"].nunique() - len(set(sample.stratum))
+            absent = n_models - len(set(sample.stratum))
             if absent:
-                cell = replace(cell, status=f"{cell.status}; {absent} models have no items")
+                cell = replace(cell, status=f"{cell.status}; {absent} of {n_models} models lack it")
             names = {"model": model, "environment": environment, "group": group}
             cells.append({**names, "measure": measure.name, **asdict(cell)})
     frame = pd.DataFrame(cells, columns=ESTIMATE_SCHEMA.names)
