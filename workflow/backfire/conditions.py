@@ -122,3 +122,7 @@ def abstract(item: Item, ctx: Context) -> list[Message] | None:
         return None
     note = describe(item.tool, item.error_family)
     return [*before(item), {"role": "user", "content": note}]
+
+
+ALL_CANDIDATES = frozenset(each.name for each in CONDITIONS.values() if each.every_candidate)
+"""The conditions under which every candidate is scored."""

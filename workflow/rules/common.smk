@@ -1,0 +1,82 @@
+# Checks the configuration and derives from it all that the rules share. No rules here.
+import sys
+from pathlib import Path
+
+from snakemake.exceptions import WorkflowError
+
+sys.path.insert(0, str(Path(workflow.basedir) / "workflow"))
+
+from backfire import config as study
+from backfire import models as model_library
+from backfire.digests import digest_of
+from backfire.errors import UserError
+from backfire.figures import FIGURES as FIGURE_NAMES
+from backfire.tables import TABLES as TABLE_NAMES
+
+try:
+    study.validate(config, str(workflow.configfiles[-1]))
+except UserError as error:
+    raise WorkflowError(str(error)) from None
+
+CELLS = study.cells(config)
+SUMMARIES = expand("results/models/{model}/summary.md", model=config["models"])
+TABLES = expand(
+    "results/tables/{name}.{suffix}", name=TABLE_NAMES, suffix=["csv", "md", "tex"]
+)
+FIGURES = expand(
+    "results/figures/{name}.{suffix}", name=FIGURE_NAMES, suffix=["pdf", "png", "svg"]
+)
+
+
+wildcard_constraints:
+    model=study.one_of(config["models"]),
+    environment=study.one_of(config["environments"]),
+    probe=study.one_of(config["probes"]),
+    condition=study.one_of(study.conditions_of(config)),
+    bundle=study.one_of(model_library.BUNDLES),
+    shard=r"\d+",
+
+
+def model_folder(wildcards):
+    return model_library.folder_of(config["models"][wildcards.model]["source"])
+
+
+def model_inputs(wildcards):
+    """A folder that the workflow makes, or the files of the user's own."""
+    source = config["models"][wildcards.model]["source"]
+    return model_library.inputs_of(source)
+
+
+def drawn_items(wildcards):
+    probes = study.probes_of(config, wildcards.model, wildcards.environment)
+    return expand(
+        "results/items/{environment}/{probe}.parquet",
+        environment=wildcards.environment,
+        probe=probes,
+    )
+
+
+def score_shards(wildcards):
+    """Every score shard of a model on an environment, over all probes."""
+    return [
+        f"results/scores/{probe}/{wildcards.model}/{wildcards.environment}/{condition}/{shard}.parquet"
+        for probe in study.probes_of(config, wildcards.model, wildcards.environment)
+        for condition in config["probes"][probe]["conditions"]
+        for shard in range(study.n_shards(config, probe, wildcards.environment))
+    ]
+
+
+def environments_of(wildcards):
+    return [environment for model, environment in CELLS if model == wildcards.model]
+
+
+def per_cell(pattern):
+    return [pattern.format(model=model, environment=environment) for model, environment in CELLS]
+
+
+def per_cell_of_model(pattern):
+    """An input function: the pattern for each environment of the rule's model."""
+    return lambda wildcards: [
+        pattern.format(model=wildcards.model, environment=environment)
+        for environment in environments_of(wildcards)
+    ]

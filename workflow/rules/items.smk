@@ -1,0 +1,37 @@
+rule build_pool:
+    output:
+        "results/items/{environment}/pool.parquet",
+    input:
+        pool_inputs,
+    log:
+        "results/logs/build_pool/{environment}.log",
+    params:
+        settings=lambda wildcards: study.pool_settings(config, wildcards.environment),
+        seed=config["seed"],
+        code=lambda wildcards: digest_of(study.pool_module(config, wildcards.environment)),
+    conda:
+        "../../envs/items.yaml"
+    script:
+        "../scripts/build_pool.py"
+
+
+rule draw_items:
+    input:
+        "results/items/{environment}/pool.parquet",
+    output:
+        "results/items/{environment}/{probe}.parquet",
+    log:
+        "results/logs/draw_items/{environment}/{probe}.log",
+    params:
+        count=lambda wildcards: config["probes"][wildcards.probe]["items"][wildcards.environment],
+        per_task=lambda wildcards: config["environments"][wildcards.environment].get("per_task"),
+        shards=lambda wildcards: study.n_shards(
+            config, wildcards.probe, wildcards.environment
+        ),
+        seed=config["seed"],
+        code=digest_of("backfire.items"),
+    localrule: True
+    conda:
+        "../../envs/items.yaml"
+    script:
+        "../scripts/draw_items.py"

@@ -1,0 +1,46 @@
+rule fetch_bundle:
+    output:
+        "resources/downloads/{bundle}.gguf",  # pinned by checksum
+    log:
+        "results/logs/fetch_bundle/{bundle}.log",
+    conda:
+        "../../envs/models.yaml"
+    localrule: True
+    script:
+        "../scripts/fetch_bundle.py"
+
+
+rule convert_bundle:
+    input:
+        "resources/downloads/{bundle}.gguf",
+    output:
+        directory("resources/models/bundled/{bundle}"),
+    log:
+        "results/logs/convert_bundle/{bundle}.log",
+    params:
+        code=digest_of("backfire.gguf"),
+    resources:
+        mem_mb=4000,
+    conda:
+        "../../envs/models.yaml"
+    script:
+        "../scripts/convert_bundle.py"
+
+
+rule describe_model:
+    input:
+        model_inputs,
+    output:
+        "results/models/{model}/model.json",
+    log:
+        "results/logs/describe_model/{model}.log",
+    params:
+        folder=model_folder,
+        entry=lambda wildcards: config["models"][wildcards.model],
+        code=digest_of("backfire.models"),
+    resources:
+        mem_mb=2000,
+    conda:
+        "../../envs/models.yaml"
+    script:
+        "../scripts/describe_model.py"

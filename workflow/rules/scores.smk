@@ -1,0 +1,33 @@
+# One rule per probe, since a rule's outputs cannot depend on its wildcards. A job scores all
+# conditions of its probe on its shard, because they share most of their tokens.
+for probe in config["probes"]:
+
+    rule:
+        name:
+            f"score_{probe}"
+        input:
+            items=f"results/items/{{environment}}/{probe}.parquet",
+            model=model_inputs,
+            card="results/models/{model}/model.json",
+        output:
+            expand(
+                f"results/scores/{probe}/{{{{model}}}}/{{{{environment}}}}/{{condition}}/{{{{shard}}}}.parquet",
+                condition=config["probes"][probe]["conditions"],
+            ),
+        log:
+            f"results/logs/score_{probe}/{{model}}/{{environment}}/{{shard}}.log",
+        benchmark:
+            f"results/benchmarks/score_{probe}/{{model}}/{{environment}}/{{shard}}.tsv"
+        params:
+            conditions=config["probes"][probe]["conditions"],
+            folder=model_folder,
+            store="results/store",
+            memory_mb=config.get("scoring", {}).get("memory_mb", 1024),
+            code=digest_of("backfire.scores", "backfire.scoring"),
+        threads: config.get("scoring", {}).get("threads", 1)
+        resources:
+            mem_mb=score_memory,
+        conda:
+            "../../envs/scores.yaml"
+        script:
+            "../scripts/score.py"
