@@ -131,11 +131,11 @@ class Wide:
     def sample(self, measure: Measure, rows: Mask, cluster: str = "task_id") -> Sample:
         """The sample of a measure on the items of `rows` that have it."""
         if measure.ratio is None:
-            numerator = self._column(measure.name)
+            numerator = self.column(measure.name)
             denominator = np.ones(len(numerator))
         else:
-            numerator = measure.ratio.scale * self._column(measure.ratio.numerator)
-            denominator = self._column(measure.ratio.denominator)
+            numerator = measure.ratio.scale * self.column(measure.ratio.numerator)
+            denominator = self.column(measure.ratio.denominator)
         keep = rows & np.isfinite(numerator) & np.isfinite(denominator)
         return Sample(
             numerator[keep],
@@ -157,7 +157,8 @@ class Wide:
         """The rows whose value of the dimension is known."""
         return np.asarray(pd.notna(self.facts[dimension]))
 
-    def _column(self, name: str) -> Floats:
+    def column(self, name: str) -> Floats:
+        """The values of a measure, NaN where absent."""
         absent = np.full(len(self), np.nan)
         return self.values.get(name, absent)
 
@@ -280,10 +281,15 @@ def _bounded(cell: Estimate, confidence: float) -> Estimate:
     return replace(cell, ci_low=1 - bound, ci_high=1.0, status=f"{cell.n}/{cell.n}: {status}")
 
 
+def few_clusters(n_clusters: int) -> str:
+    """The warning beside an interval from fewer than `FEW_CLUSTERS` clusters."""
+    return f"few clusters ({n_clusters}): the interval is too narrow"
+
+
 def _remarks(measure: Measure, sample: Sample) -> str:
     remarks = []
     if sample.n_clusters < FEW_CLUSTERS:
-        remarks.append(f"few clusters ({sample.n_clusters}): the interval is too narrow")
+        remarks.append(few_clusters(sample.n_clusters))
     if measure.unit == "share" and not 0 <= sample.estimate() <= 1:
         remarks.append("not a share: outside 0 to 1")
     return "; ".join(remarks) or "ok"
