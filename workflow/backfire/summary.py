@@ -13,12 +13,16 @@ from backfire.verdict import (
     SHORT,
     Sentence,
     cautions,
+    decoding,
     effect,
-    evidence,
+    forced_choice,
     headline,
     markdown,
+    per_token,
     plain,
     rewrites,
+    right_action,
+    share_of_items,
 )
 
 ESTIMAND = (
@@ -37,7 +41,11 @@ def findings(study: Study, model: str, environment: str, name: str) -> list[Sent
     backfires = effect(study, model, environment) is Reading.BELOW
     return [
         *headline(study, model, environment, name),
-        *evidence(study, model, environment),
+        *per_token(study, model, environment),
+        *share_of_items(study, model, environment),
+        *forced_choice(study, model, environment),
+        *decoding(study, model, environment),
+        *right_action(study, model, environment),
         *(rewrites(study, model, environment) if backfires else []),
         *cautions(study, model, environment),
     ]

@@ -83,7 +83,7 @@ def markdown(sentence: Sentence) -> str:
 
 
 def effect(study: Study, model: str, environment: str) -> Reading:
-    """What the record does to the failed call, read from G, or from G per token when within the margin."""
+    """What the record does to the failed call, by G, or by G per token when within the margin."""
     per_token = read(study.get(model, environment, "G_per_token"), study.margin)
     if per_token is Reading.NEGLIGIBLE:
         return per_token
@@ -177,67 +177,79 @@ def form(study: Study, model: str, environment: str) -> Sentence:
     return ()
 
 
-EVIDENCE = (
-    "G_per_token",
-    "G_negative",
-    "p_repeat_pre",
-    "p_repeat_fail",
-    "p_repeat_shift",
-    "greedy_repeat_pre",
-    "greedy_repeat_fail",
-    "repair",
-)
+def per_token(study: Study, model: str, environment: str) -> list[Sentence]:
+    """The size per token, as nats and as a ratio of probabilities."""
+    gain = study.get(model, environment, "G_per_token")
+    if gain is None:
+        return []
+    ratio = _printed(gain, f"{math.exp(-gain.mean):.2f}")
+    return [
+        say(
+            "Per token of the call, G is {g} nats: the record multiplies a token's probability "
+            "by {ratio} (geometric mean).",
+            g=gain,
+            ratio=ratio,
+        )
+    ]
 
 
-def evidence(study: Study, model: str, environment: str) -> list[Sentence]:
-    """Size per token, share of items, forced choice and greedy decoding, where measured."""
-    get = {name: study.get(model, environment, name) for name in EVIDENCE}
-    found: list[Sentence] = []
-    if (g := get["G_per_token"]) is not None:
-        ratio = Number(f"{math.exp(-g.mean):.2f}", *g[:2], g.measure)
-        found.append(
-            say(
-                "Per token of the call, G is {g} nats: each token's probability is multiplied by "
-                "{ratio} (geometric mean).",
-                g=g,
-                ratio=ratio,
-            )
+def share_of_items(study: Study, model: str, environment: str) -> list[Sentence]:
+    share = study.get(model, environment, "G_negative")
+    if share is None:
+        return []
+    return [say("The failed call became likelier on {s} of {n} items.", s=share, n=str(share.n))]
+
+
+def forced_choice(study: Study, model: str, environment: str) -> list[Sentence]:
+    """The chance of the failed call among four, before and after the record."""
+    before, after, shift = (
+        study.get(model, environment, f"p_repeat_{name}") for name in ("pre", "fail", "shift")
+    )
+    if before is None or after is None or shift is None:
+        return []
+    change = {
+        Reading.ABOVE: ", a rise of {d}",
+        Reading.BELOW: ", a fall by {d:flip}",
+    }.get(read(shift), ", no clear change ({d:interval})")
+    return [
+        say(
+            "Forced to choose among four calls, it gives the failed one {b:mean} before the "
+            "record and {a:mean} after it" + change + ".",
+            b=before,
+            a=after,
+            d=shift,
         )
-    if (share := get["G_negative"]) is not None:
-        found.append(
-            say("The failed call became likelier on {s} of {n} items.", s=share, n=str(share.n))
+    ]
+
+
+def decoding(study: Study, model: str, environment: str) -> list[Sentence]:
+    """On how many items greedy decoding writes the failed call."""
+    before, after = (
+        study.get(model, environment, f"greedy_repeat_{name}") for name in ("pre", "fail")
+    )
+    if before is None or after is None:
+        return []
+    return [
+        say(
+            "Greedy decoding writes the failed call on {b} of items without the record and on "
+            "{a} with it.",
+            b=before,
+            a=after,
         )
-    before, after, shift = (get[f"p_repeat_{name}"] for name in ("pre", "fail", "shift"))
-    if before is not None and after is not None:
-        change = {
-            Reading.ABOVE: ", a rise of {d}",
-            Reading.BELOW: ", a fall by {d:flip}",
-        }.get(read(shift), ", no clear change")
-        parts = {"b": before, "a": after, **({"d": shift} if shift is not None else {})}
-        found.append(
-            say(
-                "Forced to choose among four calls, it gives the failed one {b:mean} before the "
-                "record and {a:mean} after it" + change + ".",
-                **parts,
-            )
-        )
-    before, after = get["greedy_repeat_pre"], get["greedy_repeat_fail"]
-    if before is not None and after is not None:
-        found.append(
-            say(
-                "Greedy decoding writes the failed call on {b:mean} of items without the record "
-                "and on {a} with it.",
-                b=before,
-                a=after,
-            )
-        )
-    if (right := get["repair"]) is not None:
-        what = {
-            Reading.ABOVE: "The right call becomes likelier too: {r} nats.",
-            Reading.BELOW: "The right call becomes less likely: {r} nats.",
-        }.get(read(right), "For the right call there is no clear change: {r} nats.")
-        found.append(say(what, r=right))
-    return found
+    ]
+
+
+def right_action(study: Study, model: str, environment: str) -> list[Sentence]:
+    """What the record does for the right call."""
+    repair = study.get(model, environment, "repair")
+    if repair is None:
+        return []
+    what = {
+        Reading.ABOVE: "The right call becomes likelier too, by {r} nats.",
+        Reading.BELOW: "The right call becomes less likely, by {r:flip} nats.",
+        Reading.UNCLEAR: "For the right call there is no clear change: {r} nats.",
+    }.get(read(repair), "Of the right call nothing can be said: {r}.")
+    return [say(what, r=repair)]
 
 
 CONTROLS = frozenset({"pre", "fail", "succ", "neut", "neut_pad", "fail_other"})
@@ -255,23 +267,18 @@ def rewrites(study: Study, model: str, environment: str) -> list[Sentence]:
 
 def rewrite(study: Study, model: str, environment: str, condition: str) -> Sentence:
     """What writing the record as `condition` leaves of the effect."""
-    left = study.get(model, environment, f"G_{condition}")
-    change = study.get(model, environment, f"delta_{condition}")
-    removed = study.get(model, environment, f"{condition}_removed")
-    if change is not None:
-        weaker, stronger = read(change) is Reading.BELOW, read(change) is Reading.ABOVE
-    else:
-        weaker, stronger = read(removed) is Reading.ABOVE, read(removed) is Reading.BELOW
+    left, change, removed = (
+        study.get(model, environment, name)
+        for name in (f"G_{condition}", f"delta_{condition}", f"{condition}_removed")
+    )
+    if left is None or change is None:
+        return ()
     name = Code(condition)
-    if left is None:
-        if change is None:
-            return ()
-        how = "weaker" if weaker else "stronger" if stronger else "not clearly different"
-        return say("{c}: {how} than the standard record, {d} nats.", c=name, how=how, d=change)
-    if stronger:
-        return say("{c} makes it worse: G is {g} nats.", c=name, g=left)
-    if not weaker:
-        return say("{c} makes no clear difference: G is {g} nats.", c=name, g=left)
+    match read(change):
+        case Reading.ABOVE:
+            return say("{c} makes it worse: G is {g} nats.", c=name, g=left)
+        case Reading.UNCLEAR | Reading.UNDEFINED:
+            return say("{c} makes no clear difference: G is {g} nats.", c=name, g=left)
     share: Sentence = () if removed is None else say(", {r} of the effect removed", r=removed)
     tail = {
         Reading.BELOW: " weakens it and does not remove it: G is still {g} nats",

@@ -1,0 +1,67 @@
+"""What the report is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pandas as pd
+
+from backfire.export import Renderer
+from backfire.items import Item
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A table to show: cells are text; `source` is the file, relative to the page, it is from."""
+
+    name: str
+    title: str
+    header: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    source: str
+    notes: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class ReportInputs:
+    """All that the page shows.
+
+    Attributes:
+        estimates: rows of `estimates.ESTIMATE_SCHEMA`, all models and environments.
+        cards: by model, in the order of the config, what `models.card` says of it.
+        scores: by (model, environment), rows of the core probe's score shards.
+        items: by environment, the core probe's drawn items.
+        chats: by model, its chat, to render the worked items.
+        figures: by name (`decomposition`, `families`, ...), the text of the saved SVG.
+        grids: the tables, in the order in which they are shown within their section.
+        checks: the re-check of stored scores by the plain loop, one row per model and
+            environment, shown as it is; a column `ok` decides the sentence.
+        steps: one row per kind of job: `step jobs seconds memory_mb`.
+        versions: by package.
+        config: the configuration as YAML.
+        margin: G per token within ± this many nats counts as no effect; None claims none.
+        confidence: of the intervals.
+        source: the file, relative to the page, that holds every estimate.
+    """
+
+    estimates: pd.DataFrame
+    cards: Mapping[str, Mapping[str, Any]]
+    scores: Mapping[tuple[str, str], pd.DataFrame]
+    items: Mapping[str, Sequence[Item]]
+    chats: Mapping[str, Renderer]
+    figures: Mapping[str, str]
+    grids: Sequence[Grid] = ()
+    checks: pd.DataFrame = field(default_factory=pd.DataFrame)
+    steps: pd.DataFrame = field(default_factory=pd.DataFrame)
+    versions: Mapping[str, str] = field(default_factory=dict)
+    config: str = ""
+    margin: float | None = None
+    confidence: float = 0.95
+    source: str = "tables/estimates.csv"
+
+    def grid(self, *names: str) -> list[Grid]:
+        """The tables of these names that there are."""
+        by_name = {grid.name: grid for grid in self.grids}
+        return [by_name[name] for name in names if name in by_name]
