@@ -89,14 +89,14 @@ def _decomposition(reference: str, copy: str, sem: str) -> list[Measure]:
         Measure(
             copy,
             "nats",
-            f"log P(a | {reference}) - log P(a | pre)",
+            f"log P(a | {reference}) − log P(a | pre)",
             needs,
             value=_decomposed(_change(reference, "pre"), reference),
         ),
         Measure(
             sem,
             "nats",
-            f"log P(a | fail) - log P(a | {reference})",
+            f"log P(a | fail) − log P(a | {reference})",
             needs,
             value=_decomposed(_change("fail", reference), reference),
         ),
@@ -120,7 +120,7 @@ def _repeat_choice(quantity: str, condition: str) -> Value:
 def _choice_measures(conditions: Iterable[str]) -> list[Measure]:
     kinds = (
         ("p_repeat", "probability", "probability", False, "P(a) / sum of P over four candidates"),
-        ("log_odds", "log_odds", "nats", True, "log P(a) - log of the sum of P of the other three"),
+        ("log_odds", "log_odds", "nats", True, "log P(a) − log of the sum of P of the other three"),
         ("candidate_mass", "mass", "mass", False, "sum of P over the four candidates"),
     )
     found = []
@@ -132,7 +132,7 @@ def _choice_measures(conditions: Iterable[str]) -> list[Measure]:
             found.append(Measure(f"{name}_{condition}", unit, text, needs, signed, value))
         if quantity != "mass":
             shift = _choice_shift(quantity)
-            text = f"{name}_fail - {name}_pre"
+            text = f"{name}_fail − {name}_pre"
             found.append(Measure(f"{name}_shift", unit, text, ("pre", "fail"), value=shift))
     return found
 
@@ -173,14 +173,14 @@ def _condition_measures(condition: str) -> list[Measure]:
             Measure(
                 f"G_{condition}",
                 "nats",
-                f"log P(a | pre) - log P(a | {condition})",
+                f"log P(a | pre) − log P(a | {condition})",
                 ("pre", condition),
                 value=_change("pre", condition),
             ),
             Measure(
                 f"delta_{condition}",
                 "nats",
-                f"log P(a | {condition}) - log P(a | fail)",
+                f"log P(a | {condition}) − log P(a | fail)",
                 ("fail", condition),
                 value=_change(condition, "fail"),
             ),
@@ -196,7 +196,7 @@ def _condition_measures(condition: str) -> list[Measure]:
             Measure(
                 f"{condition}_removed",
                 "share",
-                f"1 - sum of G_{condition} / sum of G",
+                f"1 − sum of G_{condition} / sum of G",
                 ("pre", "fail", condition),
                 signed=False,
                 ratio=Ratio(f"delta_{condition}", "G", 1.0),
@@ -210,7 +210,7 @@ def measures_for(conditions: Iterable[str]) -> dict[str, Measure]:
     available = list(dict.fromkeys(conditions))
     core = ("pre", "fail")
     found = [
-        Measure("G", "nats", "log P(a | pre) - log P(a | fail)", core, value=_gain),
+        Measure("G", "nats", "log P(a | pre) − log P(a | fail)", core, value=_gain),
         Measure(
             "G_decomposed",
             "nats",
@@ -248,14 +248,14 @@ def measures_for(conditions: Iterable[str]) -> dict[str, Measure]:
         Measure(
             "repair",
             "nats",
-            "log P(gold | fail) - log P(gold | pre)",
+            "log P(gold | fail) − log P(gold | pre)",
             core,
             value=_change("fail", "pre", "gold"),
         ),
         Measure(
             "margin_shift",
             "nats",
-            "change of log P(gold) - log P(a), fail minus pre",
+            "change of log P(gold) − log P(a), fail minus pre",
             core,
             value=lambda answers: _change("fail", "pre", "gold")(answers) + _gain(answers),
         ),
@@ -264,7 +264,7 @@ def measures_for(conditions: Iterable[str]) -> dict[str, Measure]:
         Measure(
             "form_share",
             "share",
-            "sum of copy / sum of -G; not a share where sem is negative",
+            "sum of copy / sum of −G; not a share where sem is negative",
             (*core, "neut"),
             signed=False,
             ratio=Ratio("copy", "G", -1.0),

@@ -1,0 +1,172 @@
+"""A printed table as a value, and its renderings as CSV, Markdown and LaTeX."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import pandas as pd
+
+DIGITS = {
+    "nats": 2,
+    "nats/token": 2,
+    "nats/byte": 3,
+    "probability": 3,
+    "proportion": 3,
+    "share": 3,
+}
+
+
+class Entry(NamedTuple):
+    """One printed cell.
+
+    Attributes:
+        text: what is printed, without mark-up.
+        value: what it sorts by, NaN where it is text.
+        detail: printed after it, never bold: the interval and n.
+        bold: whether the interval of a signed measure excludes zero.
+        code: whether the text is code or a name in code.
+    """
+
+    text: str
+    value: float = math.nan
+    detail: str = ""
+    bold: bool = False
+    code: bool = False
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table ready to print, and its numbers in full.
+
+    Attributes:
+        name: the stem of its files.
+        caption: one or two sentences: what, on what, under which weights.
+        columns: the heads, one per entry of each row.
+        rows: the printed cells.
+        data: the numbers at full precision, one row per number.
+        notes: what a reader needs beside the caption, one line each.
+    """
+
+    name: str
+    caption: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Entry, ...], ...]
+    data: pd.DataFrame
+    notes: tuple[str, ...] = field(default=())
+
+
+def number(value: float, unit: str) -> str:
+    """A number with the decimals of its unit and a real minus sign, "undefined" if not finite."""
+    if not math.isfinite(value):
+        return "undefined"
+    text = f"{value:.{DIGITS[unit]}f}" if unit in DIGITS else f"{value:.2g}"
+    if float(text) == 0:
+        text = text.removeprefix("-")
+    return text.replace("-", "−")
+
+
+def csv(table: Table) -> str:
+    """The table's data, numbers with all their digits."""
+    return table.data.to_csv(index=False, lineterminator="\n")
+
+
+def markdown(table: Table) -> str:
+    """A pipe table under its caption; bold where an interval excludes zero."""
+    lines = [
+        f"**{_markdown_text(table.caption)}**",
+        "",
+        _pipe(_markdown_text(column) for column in table.columns),
+        _pipe("---" for _ in table.columns),
+        *(_pipe(map(_markdown_entry, row)) for row in table.rows),
+    ]
+    for note in table.notes:
+        lines += ["", _markdown_text(note)]
+    return "\n".join(lines) + "\n"
+
+
+def latex(table: Table) -> str:
+    """A `table` environment for the booktabs package."""
+    rows = [" & ".join(map(_latex_entry, row)) + r" \\" for row in table.rows]
+    notes = [rf"\par\smallskip\footnotesize {_latex_text(note)}" for note in table.notes]
+    return "\n".join(
+        [
+            r"\begin{table}",
+            r"\centering",
+            rf"\caption{{{_latex_text(table.caption)}}}",
+            rf"\label{{tab:{re.sub(r'[^A-Za-z0-9:-]', '-', table.name)}}}",
+            rf"\begin{{tabular}}{{{'l' * len(table.columns)}}}",
+            r"\toprule",
+            " & ".join(map(_latex_text, table.columns)) + r" \\",
+            r"\midrule",
+            *rows,
+            r"\bottomrule",
+            r"\end{tabular}",
+            *notes,
+            r"\end{table}",
+            "",
+        ]
+    )
+
+
+def _pipe(cells: Iterable[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
+
+
+def _markdown_entry(entry: Entry) -> str:
+    text = _markdown_code(entry.text) if entry.code else _markdown_text(entry.text)
+    if entry.bold:
+        text = f"**{text}**"
+    return f"{text} {_markdown_text(entry.detail)}" if entry.detail else text
+
+
+def _markdown_text(text: str) -> str:
+    return re.sub(r"([\\`*|<])", r"\\\1", _one_line(text))
+
+
+def _markdown_code(text: str) -> str:
+    """A code span; its fence is longer than any run of backticks inside."""
+    text = _one_line(text).replace("|", r"\|")
+    longest = max(map(len, re.findall("`+", text)), default=0)
+    fence = "`" * (longest + 1)
+    pad = " " if text.startswith("`") or text.endswith("`") else ""
+    return f"{fence}{pad}{text}{pad}{fence}" if text else ""
+
+
+def _latex_entry(entry: Entry) -> str:
+    text = _latex_text(entry.text)
+    if entry.code:
+        text = rf"\texttt{{{text}}}"
+    if entry.bold:
+        text = rf"\textbf{{{text}}}"
+    return f"{text} {_latex_text(entry.detail)}" if entry.detail else text
+
+
+_LATEX = {
+    **{character: rf"\{character}" for character in "{}$&#%_"},
+    "\\": r"\textbackslash{}",
+    "^": r"\textasciicircum{}",
+    "~": r"\textasciitilde{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "−": "$-$",
+    "±": r"$\pm$",
+    "≥": r"$\geq$",
+    "↵": r"$\hookleftarrow$",
+    "†": r"\dag{}",
+    "‡": r"\ddag{}",
+    "§": r"\S{}",
+    "¶": r"\P{}",
+    "…": r"\dots{}",
+}
+
+
+def _latex_text(text: str) -> str:
+    return "".join(_LATEX.get(character, character) for character in _one_line(text))
+
+
+def _one_line(text: str) -> str:
+    return re.sub(r"\s*\n\s*", " ↵ ", text.strip("\n")).replace("\t", " ")
