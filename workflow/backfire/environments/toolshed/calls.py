@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import json
-import math
 import re
 import warnings
 from dataclasses import dataclass
@@ -15,7 +14,8 @@ Value: TypeAlias = "str | int | float | bool | list[Value] | None"
 MAX_CHARS = 10_000
 """Longer text is refused unread, which bounds what the parser can be made to do."""
 
-_MAX_INT = 2**63
+_MAX_NAME_CHARS = 100
+_MAX_NUMBER = 2**63
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -65,6 +65,8 @@ def parse(text: str) -> Call:
             if keyword.arg is None or keyword.arg in named:
                 raise ParseError("each argument must be named once")
             named[keyword.arg] = _literal(keyword.value)
+        if max(map(len, [node.func.id, *named])) > _MAX_NAME_CHARS:
+            raise ParseError("a name is too long")
         return Call(node.func.id, named, tuple(map(_literal, node.args)))
     except ParseError:
         raise
@@ -90,7 +92,7 @@ def _literal(node: ast.expr) -> Value:
 
 
 def _bounded(number: int | float) -> int | float:
-    """Refuse numbers that Python cannot print or convert."""
-    if abs(number) >= _MAX_INT if isinstance(number, int) else not math.isfinite(number):
+    """Refuse numbers that Python cannot print or the tools cannot compute with."""
+    if not abs(number) < _MAX_NUMBER:
         raise ParseError("a number is too large")
     return number

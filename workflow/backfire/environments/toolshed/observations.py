@@ -49,7 +49,7 @@ FAMILIES: dict[str, _Wording] = {
         "The instructions list the name of every tool.",
     ),
     "unexpected_argument": _Wording(
-        "{tool} has no argument named '{field}'. It takes {expected}.",
+        "{tool} has no argument '{field}'. It takes {expected}.",
         "Arguments are matched by their names.",
     ),
     "missing_argument": _Wording(

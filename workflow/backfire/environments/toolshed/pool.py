@@ -169,5 +169,5 @@ def _distance(one: Turn, other: Turn) -> int:
 
 
 def _words(text: str) -> frozenset[str]:
-    """The words, times and years in a text: what two calls could have in common."""
-    return frozenset(re.findall(r"[0-9]{2}:[0-9]{2}|[0-9]{4}|[^\W\d_]{2,}", text.lower()))
+    """The words and numbers in a text: what two calls could have in common."""
+    return frozenset(re.findall(r"[0-9]+|[^\W\d_]{2,}", text.lower()))

@@ -113,12 +113,12 @@ def canonical(action: str) -> str:
         call = parse(action)
     except ParseError:
         return " ".join(action.split())
-    named = dict(call.named)
-    positional = list(call.positional)
-    for param in CALLABLE[call.tool].params if call.tool in CALLABLE else ():
-        if positional and param.name not in named:
-            named[param.name] = positional.pop(0)
-    return str(Call(call.tool, dict(sorted(named.items())), tuple(positional)))
+    tool = CALLABLE.get(call.tool)
+    names = [param.name for param in tool.params] if tool else []
+    bound = dict(zip(names, call.positional, strict=False))
+    if len(bound) == len(call.positional) and bound.keys().isdisjoint(call.named):
+        call = Call(call.tool, {**bound, **call.named})
+    return str(replace(call, named=dict(sorted(call.named.items()))))
 
 
 def _fail(family: str, tool: str | None, **details: Any) -> NoReturn:
