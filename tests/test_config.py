@@ -57,6 +57,18 @@ MISTAKES: list[tuple[Callable[[dict[str, Any]], Any], str]] = [
         "environments.toolshed.kind: unknown kind 'toolsheds'; did you mean 'toolshed'?",
     ),
     (
+        lambda c: c["environments"]["toolshed"].update(pertask=3),
+        "environments.toolshed: unknown key 'pertask'; did you mean 'per_task'?",
+    ),
+    (
+        lambda c: c["environments"].update(mine={"kind": "items"}),
+        "environments.mine: key 'path' is missing; kind items needs it",
+    ),
+    (
+        lambda c: c["environments"].update(mine={"kind": "items", "path": "no.jsonl"}),
+        "environments.mine.path: no such file 'no.jsonl'; paths start from",
+    ),
+    (
         lambda c: c["probes"]["core"]["conditions"].append("abstrakt"),
         "probes.core.conditions: unknown condition 'abstrakt'; did you mean 'abstract'?",
     ),

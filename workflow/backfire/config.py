@@ -20,6 +20,9 @@ from backfire.errors import UserError
 
 Config = Mapping[str, Any]
 
+COMMON_KEYS = ("kind", "per_task")
+"""Keys that an environment of any kind may have."""
+
 SCHEMA_PATH = Path(__file__).parents[1] / "schemas" / "config.schema.yaml"
 
 
@@ -75,6 +78,18 @@ def _unknown(config: Config) -> Iterator[str]:
         kind = environment["kind"]
         if kind not in KINDS:
             yield f"environments.{name}.kind: unknown kind {kind!r}; {_suggest(kind, KINDS)}"
+            continue
+        required, optional = KINDS[kind].required, KINDS[kind].optional
+        for key in required:
+            if key not in environment:
+                yield f"environments.{name}: key {key!r} is missing; kind {kind} needs it"
+        known = {*COMMON_KEYS, *required, *optional}
+        for key in environment:
+            if key not in known:
+                yield f"environments.{name}: unknown key {key!r}; {_suggest(key, known)}"
+        if "path" in environment and not Path(environment["path"]).exists():
+            path = environment["path"]
+            yield f"environments.{name}.path: no such file {path!r}; paths start from {Path.cwd()}"
     for probe, entry in config["probes"].items():
         for condition in entry["conditions"]:
             if condition not in CONDITIONS:
@@ -114,6 +129,28 @@ def _clashes(config: Config, probe: str) -> Iterator[str]:
 def models_of(config: Config, probe: str) -> list[str]:
     """The models that a probe runs on."""
     return list(config["probes"][probe].get("models", config["models"]))
+
+
+def pool_settings(config: Config, environment: str) -> dict[str, Any]:
+    """What the pool of an environment is built from, besides the seed."""
+    entry = config["environments"][environment]
+    return {key: entry[key] for key in sorted(entry) if key != "per_task"}
+
+
+def pool_module(config: Config, environment: str) -> str:
+    """The module that decides what the pool holds."""
+    return f"{KINDS[config['environments'][environment]['kind']].package}.pool"
+
+
+def pool_inputs(config: Config, environment: str) -> list[str]:
+    """The files that the pool is built from."""
+    entry = config["environments"][environment]
+    return [entry["path"]] if "path" in entry else []
+
+
+def statistics(config: Config) -> dict[str, Any]:
+    """How intervals are made, with the seed."""
+    return {**config["statistics"], "seed": config["seed"]}
 
 
 def n_shards(config: Config, probe: str, environment: str) -> int:

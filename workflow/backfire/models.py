@@ -70,6 +70,14 @@ def _open_weights(folder: str | Path) -> Iterator[Any]:
             yield weights
 
 
+def window(folder: str | Path) -> int:
+    """How many positions the model can see, in tokens."""
+    from transformers import AutoConfig
+
+    config = AutoConfig.from_pretrained(folder, local_files_only=True)
+    return int(config.get_text_config().max_position_embeddings)
+
+
 def weights_label(folder: str | Path, dtype: str) -> str:
     """How the weights are named wherever a number stands, such as `4-bit Q4_1 weights`."""
     note = Path(folder) / "weights.json"
@@ -108,6 +116,7 @@ def card(folder: str | Path, model: Mapping[str, Any]) -> dict[str, Any]:
         "architecture": config["model_type"],
         "fingerprint": fingerprint(folder),
         "parameters": count_parameters(folder),
+        "window": window(folder),
         "dtype": dtype,
         "weights": weights_label(folder, dtype),
         "published_as": model.get("published_as"),
@@ -128,9 +137,11 @@ def load_network(folder: str | Path, dtype: str = "float32", device: str = "cpu"
     return network.to(device).eval().requires_grad_(False)
 
 
-def stop_ids(network: Any, chat: Any) -> frozenset[int]:
-    """The tokens that end an assistant's turn."""
-    declared = network.generation_config.eos_token_id
-    ids = {chat.tokenizer.eos_token_id}
-    ids.update(declared if isinstance(declared, list) else [declared])
-    return frozenset(number for number in ids if number is not None)
+def stop_ids(folder: str | Path, tokenizer: Any) -> frozenset[int]:
+    """The tokens that end an assistant's turn: the tokenizer's and the generation config's."""
+    ids = {tokenizer.eos_token_id}
+    for name in ("generation_config.json", "config.json"):
+        path = Path(folder) / name
+        declared = read_json(path).get("eos_token_id") if path.exists() else None
+        ids.update(declared if isinstance(declared, list) else [declared])
+    return frozenset(ids - {None})

@@ -6,7 +6,7 @@ import json
 import os
 import secrets
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -70,6 +70,12 @@ def write_frame(
 ) -> None:
     """Write a data frame as Parquet under `schema`."""
     write_table(path, pa.Table.from_pandas(frame, schema=schema, preserve_index=False), made)
+
+
+def read_tables(paths: Iterable[str | Path]) -> pa.Table:
+    """Parquet files of one schema, one after the other, without how they were made."""
+    tables = [pq.read_table(path).replace_schema_metadata(None) for path in paths]
+    return pa.concat_tables(tables)
 
 
 def read_made(path: str | Path) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from snakemake.exceptions import WorkflowError
 sys.path.insert(0, str(Path(workflow.basedir) / "workflow"))
 
 from backfire import config as study
+from backfire import bundles, locks
 from backfire import models as model_library
 from backfire.digests import digest_of
 from backfire.errors import UserError
@@ -18,6 +19,9 @@ try:
 except UserError as error:
     raise WorkflowError(str(error)) from None
 
+locks.try_hold(Path(".snakemake")) if not workflow.output_settings.dryrun else None
+
+SCORING_THREADS = config.get("scoring", {}).get("threads", 1)
 CELLS = study.cells(config)
 SUMMARIES = expand("results/models/{model}/summary.md", model=config["models"])
 TABLES = expand(
@@ -33,7 +37,7 @@ wildcard_constraints:
     environment=study.one_of(config["environments"]),
     probe=study.one_of(config["probes"]),
     condition=study.one_of(study.conditions_of(config)),
-    bundle=study.one_of(model_library.BUNDLES),
+    bundle=study.one_of(bundles.BUNDLES),
     shard=r"\d+",
 
 

@@ -1,8 +1,8 @@
 rule build_pool:
+    input:
+        lambda wildcards: study.pool_inputs(config, wildcards.environment),
     output:
         "results/items/{environment}/pool.parquet",
-    input:
-        pool_inputs,
     log:
         "results/logs/build_pool/{environment}.log",
     params:
@@ -23,7 +23,7 @@ rule draw_items:
     log:
         "results/logs/draw_items/{environment}/{probe}.log",
     params:
-        count=lambda wildcards: config["probes"][wildcards.probe]["items"][wildcards.environment],
+        n_items=lambda wildcards: config["probes"][wildcards.probe]["items"][wildcards.environment],
         per_task=lambda wildcards: config["environments"][wildcards.environment].get("per_task"),
         shards=lambda wildcards: study.n_shards(
             config, wildcards.probe, wildcards.environment

@@ -6,7 +6,7 @@ for probe in config["probes"]:
         name:
             f"score_{probe}"
         input:
-            items=f"results/items/{{environment}}/{probe}.parquet",
+            drawn=f"results/items/{{environment}}/{probe}.parquet",
             model=model_inputs,
             card="results/models/{model}/model.json",
         output:
@@ -22,11 +22,10 @@ for probe in config["probes"]:
             conditions=config["probes"][probe]["conditions"],
             folder=model_folder,
             store="results/store",
-            memory_mb=config.get("scoring", {}).get("memory_mb", 1024),
-            code=digest_of("backfire.scores", "backfire.scoring"),
-        threads: config.get("scoring", {}).get("threads", 1)
+            code=digest_of("backfire.shards"),
+        threads: SCORING_THREADS
         resources:
-            mem_mb=score_memory,
+            mem_mb=4000,
         conda:
             "../../envs/scores.yaml"
         script:

@@ -3,6 +3,6 @@
 from _job import job
 
 with job(snakemake):
-    from backfire.models import fetch_bundle
+    from backfire.bundles import fetch_bundle
 
     fetch_bundle(snakemake.wildcards.bundle, snakemake.output[0])

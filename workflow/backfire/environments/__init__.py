@@ -22,11 +22,14 @@ class Kind:
     """A kind of environment, as `kind:` in the config names it.
 
     `package` is imported when a pool is asked for, so that one kind's needs are no other's.
+    `required` and `optional` are the keys of its entry in the config, beside those of all kinds.
     """
 
     name: str
     summary: str
     package: str
+    required: tuple[str, ...] = ()
+    optional: tuple[str, ...] = ()
 
     def build_pool(self, settings: Mapping[str, Any], seed: int) -> Pool:
         """The pool of an environment of this kind.
@@ -52,6 +55,7 @@ KINDS: dict[str, Kind] = {
             "items",
             "a pool of your own, from a JSON Lines or Parquet file",
             "backfire.environments.items",
+            required=("path",),
         ),
         # The next kind goes here.
     )

@@ -1,0 +1,9 @@
+"""Write what identifies a model: fingerprint, size, dtype, chat template and its policy."""
+
+from _job import job
+
+with job(snakemake):
+    from backfire.models import card
+    from backfire.storage import write_json
+
+    write_json(snakemake.output[0], card(snakemake.params.folder, snakemake.params.entry))
