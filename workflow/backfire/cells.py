@@ -138,7 +138,9 @@ def format_value(value: float, measure: str) -> str:
     text = f"{100 * value:.1f} %" if unit in PERCENT else f"{value:.2f}"
     if unit == "mass":
         text = f"{value:.2g}"
-    if float(text.split()[0]) == 0:
+    if unit in PERCENT and 0 < value < 0.0005:
+        text = "<0.1 %"
+    elif float(text.split()[0]) == 0:
         text = text.removeprefix("-")
     return text.replace("-", "−")
 

@@ -88,7 +88,7 @@ def decomposition(estimates: pd.DataFrame, labels: Labels) -> Figure:
     study = Study(estimates)
     models = [model for model in labels if study.environments(model)]
     environments = study.environments()
-    width = 6.6 if len(environments) == 1 else 2.2 + 3.2 * len(environments)
+    width = 1.7 + 3.6 * len(environments)
     height = 1.25 + 0.62 * len(models)
     with panels(1, len(environments), width, height, sharex=True, sharey=True) as (figure, axes):
         for ax, environment in zip(axes[0], environments, strict=True):

@@ -8,7 +8,9 @@ whose stage has not run gives None and is left out, of the contents too.
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
+import math
+import re
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -53,12 +55,29 @@ def _environment(inputs: ReportInputs) -> Environment:
         lstrip_blocks=True,
     )
     environment.globals.update(
-        source=inputs.source, picture=lambda name, alt: _picture(inputs.figures, name, alt)
+        source_of=_sources(inputs),
+        picture=lambda name, alt: _picture(inputs.figures, name, alt),
     )
     environment.tests["number"] = lambda part: isinstance(part, Number)
+    environment.tests["finite"] = math.isfinite
     environment.tests["code"] = lambda part: isinstance(part, Code)
     environment.filters["nats"] = lambda value: f"{value:+.2f}".replace("-", "−")
     return environment
+
+
+KEYS = ["model", "environment", "group", "measure"]
+
+
+def _sources(inputs: ReportInputs) -> Callable[[Number], str]:
+    """Where a number is found: the first table with its estimate, else the file of estimates."""
+    files: dict[tuple[str, ...], str] = {}
+    for table in inputs.showing(*inputs.tables):
+        if set(KEYS) <= set(table.data.columns):
+            for key in table.data[KEYS].itertuples(index=False, name=None):
+                files.setdefault(key, f"tables/{table.name}.csv")
+    return lambda number: files.get(
+        (number.model, number.environment, number.group, number.measure), inputs.source
+    )
 
 
 def _picture(figures: Mapping[str, str], name: str, alt: str) -> Markup:
@@ -66,15 +85,19 @@ def _picture(figures: Mapping[str, str], name: str, alt: str) -> Markup:
     svg = figures.get(name)
     if svg is None:
         return Markup("")
-    light, dark = (_data_uri(text) for text in (svg, style.darken(svg)))
+    width = re.search(r'<svg[^>]*? width="([\d.]+)pt"', svg)
+    if width is None:
+        raise ValueError(f"figure {name}: its SVG states no width in points")
     return Markup(
-        '<figure><div class="scroll"><picture>'
+        '<figure style="--w:{width}pt"><div class="scroll"><picture>'
         '<source media="(prefers-color-scheme: dark)" srcset="{dark}">'
         '<img src="{light}" alt="{alt}"></picture></div>'
         '<figcaption>{alt} (<a href="figures/{name}.pdf">PDF</a>, '
         '<a href="figures/{name}.png">PNG</a>, <a href="figures/{name}.svg">SVG</a>)</figcaption>'
         "</figure>"
-    ).format(light=light, dark=dark, alt=alt, name=name)
+    ).format(
+        width=width[1], light=_data_uri(svg), dark=_data_uri(style.darken(svg)), alt=alt, name=name
+    )
 
 
 def _data_uri(svg: str) -> str:

@@ -10,18 +10,7 @@ import pandas as pd
 
 from backfire.export import Renderer
 from backfire.items import Item
-
-
-@dataclass(frozen=True)
-class Grid:
-    """A table to show: cells are text; `source` is the file, relative to the page, it is from."""
-
-    name: str
-    title: str
-    header: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    source: str
-    notes: Sequence[str] = ()
+from backfire.tabular import Table
 
 
 @dataclass(frozen=True)
@@ -35,15 +24,17 @@ class ReportInputs:
         items: by environment, the core probe's drawn items.
         chats: by model, its chat, to render the worked items.
         figures: by name (`decomposition`, `families`, ...), the text of the saved SVG.
-        grids: the tables, in the order in which they are shown within their section.
+        tables: by what they show (`gain`, `repetition`, `families`, ...; a section asks for them
+            by these names), one table per environment; their files are `tables/{name}.csv`.
         checks: the re-check of stored scores by the plain loop, one row per model and
             environment, shown as it is; a column `ok` decides the sentence.
-        steps: one row per kind of job: `step jobs seconds memory_mb`.
+        steps: one row per kind of job, such as `step jobs seconds memory_mb`.
         versions: by package.
         config: the configuration as YAML.
         margin: G per token within ± this many nats counts as no effect; None claims none.
         confidence: of the intervals.
-        source: the file, relative to the page, that holds every estimate.
+        source: the file, relative to the page, that holds every estimate, for numbers that
+            stand in none of the tables.
     """
 
     estimates: pd.DataFrame
@@ -52,7 +43,7 @@ class ReportInputs:
     items: Mapping[str, Sequence[Item]]
     chats: Mapping[str, Renderer]
     figures: Mapping[str, str]
-    grids: Sequence[Grid] = ()
+    tables: Mapping[str, Sequence[Table]] = field(default_factory=dict)
     checks: pd.DataFrame = field(default_factory=pd.DataFrame)
     steps: pd.DataFrame = field(default_factory=pd.DataFrame)
     versions: Mapping[str, str] = field(default_factory=dict)
@@ -61,7 +52,6 @@ class ReportInputs:
     confidence: float = 0.95
     source: str = "tables/estimates.csv"
 
-    def grid(self, *names: str) -> list[Grid]:
-        """The tables of these names that there are."""
-        by_name = {grid.name: grid for grid in self.grids}
-        return [by_name[name] for name in names if name in by_name]
+    def showing(self, *names: str) -> list[Table]:
+        """The tables of these names, those that there are."""
+        return [table for name in names for table in self.tables.get(name, ())]

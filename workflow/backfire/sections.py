@@ -5,13 +5,19 @@ Each function gives what its template shows, or None when there is nothing to sh
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+import numpy as np
+import pandas as pd
+
 from backfire.cells import Cell, Reading, Study, format_interval, format_value
 from backfire.figures import families_statement
-from backfire.report_inputs import Grid, ReportInputs
+from backfire.measures import find
+from backfire.report_inputs import ReportInputs
 from backfire.summary import ESTIMAND, label
+from backfire.tabular import Entry, Table
 from backfire.verdict import (
     SHORT,
     Sentence,
@@ -19,8 +25,8 @@ from backfire.verdict import (
     decoding,
     effect,
     forced_choice,
-    form,
     headline,
+    in_short,
     per_token,
     rewrites,
     right_action,
@@ -59,24 +65,52 @@ def said(inputs: ReportInputs, study: Study, *parts: Say) -> list[tuple[str, lis
     return found
 
 
+FEW = 2
+"""Up to so many models and environments the first screen has the whole verdict of each."""
+
+
 def finding(inputs: ReportInputs, study: Study) -> Values:
-    """The headline of every model and environment, and the decomposition as a picture."""
+    """The headline of every model and environment, short where they are many."""
+    found = cases(inputs, study)
     verdicts = []
-    for model, environment, title in cases(inputs, study):
-        name = label(model, inputs.cards[model])
-        sentences = [
-            *headline(study, model, environment, name),
-            *per_token(study, model, environment),
-            *cautions(study, model, environment),
-        ]
-        verdicts.append((title, SHORT[effect(study, model, environment)], sentences))
-    return {"verdicts": verdicts}
+    for model, environment, title in found:
+        reading = effect(study, model, environment)
+        if len(found) <= FEW:
+            sentences = verdict_of(inputs, study, model, environment)
+        else:
+            sentences = [in_short(study, model, environment)]
+        verdicts.append((title, SHORT[reading], sentences))
+    return {"verdicts": verdicts, "overview": overview(study, found)}
+
+
+def verdict_of(inputs: ReportInputs, study: Study, model: str, environment: str) -> list[Sentence]:
+    return [
+        *headline(study, model, environment, label(model, inputs.cards[model])),
+        *per_token(study, model, environment),
+        *cautions(study, model, environment),
+    ]
+
+
+def overview(study: Study, found: list[tuple[str, str, str]]) -> str:
+    """How many of many cases have which verdict."""
+    if len(found) <= FEW:
+        return ""
+    counts = Counter(SHORT[effect(study, model, environment)] for model, environment, _ in found)
+    parts = [f"{verdict} in {count}" for verdict, count in counts.most_common()]
+    return f"Of {len(found)} pairs of model and environment, the standard record " + (
+        "; ".join(parts) + "."
+    )
 
 
 def decomposition(inputs: ReportInputs, study: Study) -> Values | None:
+    whole = len(cases(inputs, study)) > FEW
+
+    def say(study: Study, model: str, environment: str) -> list[Sentence]:
+        return verdict_of(inputs, study, model, environment) if whole else []
+
     return _if_any(
-        said=said(inputs, study, lambda *case: [form(*case)], share_of_items, right_action),
-        grids=inputs.grid("table3", "table5"),
+        said=said(inputs, study, say, share_of_items, right_action),
+        tables=inputs.showing("gain", "shares", "controls"),
     )
 
 
@@ -88,16 +122,18 @@ def remedies(inputs: ReportInputs, study: Study) -> Values | None:
             return []
         return rewrites(study, model, environment)
 
-    return _if_any(said=said(inputs, study, say), grids=inputs.grid("table7"))
+    return _if_any(said=said(inputs, study, say), tables=inputs.showing("variants"))
 
 
 def signmap(inputs: ReportInputs, study: Study) -> Values | None:
-    grids = inputs.grid("signmap", "deciles")
-    return {"grids": grids} if grids or "signmap" in inputs.figures else None
+    tables = inputs.showing("signmap", "deciles")
+    return {"tables": tables} if tables or "signmap" in inputs.figures else None
 
 
 def repetition(inputs: ReportInputs, study: Study) -> Values | None:
-    return _if_any(said=said(inputs, study, forced_choice, decoding), grids=inputs.grid("table4"))
+    return _if_any(
+        said=said(inputs, study, forced_choice, decoding), tables=inputs.showing("repetition")
+    )
 
 
 def families(inputs: ReportInputs, study: Study) -> Values | None:
@@ -105,7 +141,7 @@ def families(inputs: ReportInputs, study: Study) -> Values | None:
         return None
     return {
         "statement": families_statement(study),
-        "grids": inputs.grid("table12", "table11"),
+        "tables": inputs.showing("families", "operator", "operators"),
     }
 
 
@@ -114,8 +150,8 @@ def tokens(inputs: ReportInputs, study: Study) -> Values | None:
 
 
 def replication(inputs: ReportInputs, study: Study) -> Values | None:
-    grids = inputs.grid("replication")
-    return {"grids": grids} if grids else None
+    tables = inputs.showing("replication")
+    return {"tables": tables} if tables else None
 
 
 def items(inputs: ReportInputs, study: Study) -> Values | None:
@@ -137,44 +173,61 @@ def methods(inputs: ReportInputs, study: Study) -> Values:
         "cards": {label(model, card): card for model, card in inputs.cards.items()},
         "checked": bool(len(checks)),
         "passed": bool(len(checks)) and bool(checks["ok"].all()),
-        "checks": _frame_grid("checks", "Stored scores repeated by the plain loop", checks),
-        "steps": _frame_grid("steps", "Time and memory of each kind of job", inputs.steps),
-        "grids": inputs.grid("table2", "table10"),
+        "checks": _as_table("checks", "Stored scores repeated by the plain loop", checks),
+        "steps": _as_table("steps", "Time and memory of each kind of job", inputs.steps),
+        "tables": inputs.showing("environments", "conditions", "holm"),
         "versions": inputs.versions,
         "config": inputs.config,
     }
 
 
 def numbers(inputs: ReportInputs, study: Study) -> Values:
-    """Every measure over all items, the page's own view of the file of estimates."""
-    rows = [
-        [label(model, inputs.cards[model]), environment, *_measure_row(cell)]
-        for model, environment, _ in cases(inputs, study)
-        for name in study.measures(model, environment)
-        if (cell := study.get(model, environment, name)) is not None
-    ]
-    header = ["model", "environment", "measure", "mean", "interval", "n", "tasks", "status"]
-    title = "Every measure over all items"
-    return {"grid": Grid("estimates", title, header, rows, inputs.source)}
+    """Every measure over all items."""
+    rows = []
+    for model, environment, _ in cases(inputs, study):
+        for name in study.measures(model, environment):
+            cell = study.get(model, environment, name)
+            if cell is not None:
+                rows.append(_measure_row(cell, label(model, inputs.cards[model])))
+    table = Table(
+        "estimates",
+        "Every measure over all items.",
+        ("model", "environment", "measure", "mean", "interval", "n", "tasks", "unit", "status"),
+        tuple(rows),
+        inputs.estimates,
+    )
+    return {"table": table, "source": inputs.source}
 
 
-def _measure_row(cell: Cell) -> list[str]:
-    mean = format_value(cell.mean, cell.measure)
-    counts = [str(cell.n), str(cell.clusters)]
-    return [cell.measure, mean, format_interval(cell), *counts, cell.status]
+def _measure_row(cell: Cell, name: str) -> tuple[Entry, ...]:
+    mean = Entry(format_value(cell.mean, cell.measure), cell.mean)
+    return (
+        Entry(name),
+        Entry(cell.environment),
+        Entry(cell.measure, code=True),
+        mean,
+        Entry(format_interval(cell)),
+        Entry(str(cell.n), cell.n),
+        Entry(str(cell.clusters), cell.clusters),
+        Entry(find(cell.measure).unit),
+        Entry(cell.status),
+    )
 
 
-def _frame_grid(name: str, title: str, frame: Any) -> Grid | None:
+def _as_table(name: str, caption: str, frame: pd.DataFrame) -> Table | None:
     if not len(frame):
         return None
-    rows = [[_plain(value) for value in row] for row in frame.itertuples(index=False)]
-    return Grid(name, title, [str(c).replace("_", " ") for c in frame.columns], rows, "")
+    rows = tuple(tuple(map(_entry, row)) for row in frame.to_numpy(dtype=object))
+    return Table(name, caption, tuple(c.replace("_", " ") for c in frame.columns), rows, frame)
 
 
-def _plain(value: Any) -> str:
-    if isinstance(value, float):
-        return f"{value:.3g}" if abs(value) < 100 else f"{value:.0f}"
-    return str(value)
+def _entry(value: Any) -> Entry:
+    if isinstance(value, bool | np.bool_):
+        return Entry("yes" if value else "no")
+    if isinstance(value, int | float | np.number):
+        number = float(value)
+        return Entry(f"{number:.3g}" if abs(number) < 1000 else f"{number:.0f}", number)
+    return Entry(str(value))
 
 
 def _if_any(**values: Any) -> Values | None:

@@ -52,9 +52,9 @@ CONDITIONS: Mapping[str, Mark] = {
 }
 
 PARTS: Mapping[str, Mark] = {
-    "copy": Mark("copy: the call is in view", "#56B4E9", "s"),
-    "sem": Mark("sem: it is marked as failed", "#E69F00", "s", "////"),
-    "total": Mark("total: −G", INK, "D"),
+    "copy": Mark("copy: call in view", "#56B4E9", "s"),
+    "sem": Mark("sem: marked as failed", "#E69F00", "s", "////"),
+    "total": Mark("total, −G", INK, "D"),
 }
 
 _SPARE = ("#E69F00", "#56B4E9", "#F0E442", "#999999", "#332288", "#117733")

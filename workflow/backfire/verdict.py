@@ -149,6 +149,16 @@ def headline(study: Study, model: str, environment: str, label: str) -> list[Sen
     return [sentence for sentence in (first, second) if sentence]
 
 
+def in_short(study: Study, model: str, environment: str) -> Sentence:
+    """One line: the change of the failed call's log-probability, whole and per token."""
+    gain, each = (study.get(model, environment, name) for name in ("G", "G_per_token"))
+    if gain is None or each is None:
+        return say("There is no score to judge by.")
+    return say(
+        "log P(failed call) changes by {g:flip} nats, {t:flip mean} per token.", g=gain, t=each
+    )
+
+
 def form(study: Study, model: str, environment: str) -> Sentence:
     """How much of the rise is the call's mere presence, and what its marking as failed does."""
     share, sem = (study.get(model, environment, name) for name in ("form_share", "sem"))
