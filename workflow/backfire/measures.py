@@ -28,6 +28,9 @@ MEASURE_SCHEMA = pa.schema(
     ]
 )
 
+REFERENCES = frozenset({"pre", "fail", "succ", "neut", "neut_pad"})
+"""The conditions that serve the decompositions, and are no way to write a record."""
+
 ITEM_COLUMNS = ("task_id", "template", "step", "operator", "error_family")
 
 Value = Callable[[Answers], "pd.Series[float]"]
@@ -184,6 +187,9 @@ def _condition_measures(condition: str) -> list[Measure]:
                 ("fail", condition),
                 value=_change(condition, "fail"),
             ),
+        ]
+    if condition not in REFERENCES:
+        found += [
             Measure(
                 f"G_{condition}_per_token",
                 "nats/token",

@@ -12,7 +12,7 @@ import pandas as pd
 from statsmodels.stats.multitest import multipletests
 
 from backfire.estimates import ALL, ALL_MODELS
-from backfire.measures import Measure, find
+from backfire.measures import REFERENCES, Measure, find
 from backfire.tabular import Entry, Table, number
 
 COLUMNS = {
@@ -58,9 +58,6 @@ MARKS = {
     "models lack it": ("¶", "not all models have such items; the mean is over those that do"),
 }
 """What is printed beside a cell for a remark in its status, and its note."""
-
-REFERENCES = frozenset({"pre", "fail", "succ", "neut", "neut_pad"})
-"""The conditions whose differences are the terms of the decompositions."""
 
 DATA_COLUMNS = (
     "environment",

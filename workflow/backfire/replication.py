@@ -1,0 +1,280 @@
+"""This study's estimates beside the published ones, and what may be said of them.
+
+The published study had other weights and other items, so nothing here replicates a number:
+two means are compared as those of independent samples.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from backfire.estimates import ALL
+from backfire.measures import find
+from backfire.tabular import Entry, Table, number
+
+Row = Mapping[Any, Any]
+"""One row of a data frame, by column."""
+
+PUBLISHED_FILES = ("probe.csv", "error_families.csv", "variants.csv")
+ROUNDING = 0.015
+"""Three published values of two decimals may miss their identity by this much, in nats."""
+
+
+def published(folder: Path) -> pd.DataFrame:
+    """The published estimates: `table environment model group measure mean ci_low ci_high mixed`.
+
+    `mixed` marks rows whose G, copy and sem break G + copy + sem = 0 by more than rounding:
+    their columns were computed from different items.
+    """
+    probe, families, variants = (pd.read_csv(folder / name) for name in PUBLISHED_FILES)
+    probe["group"] = ALL
+    families["group"] = "error_family=" + families["error_family"]
+    families["measure"] = "G"
+    families = families.rename(columns={"G_mean": "mean"})
+    variants["group"] = ALL
+    variants["measure"] = "delta_" + variants["condition"]
+    variants = variants.rename(columns={"delta_logprob_vs_fail": "mean"})
+    columns = ["table", "environment", "model", "group", "measure", "mean", "ci_low", "ci_high"]
+    rows = pd.concat([probe, families, variants], ignore_index=True)[columns]
+    keys = ["table", "environment", "model"]
+    terms = rows[rows["measure"].isin(["G", "copy", "sem"]) & (rows["group"] == ALL)]
+    sums = terms.groupby(keys)["mean"].agg(["sum", "size"])
+    broken = sums.index[(sums["size"] == 3) & (sums["sum"].abs() > ROUNDING)]
+    rows["mixed"] = pd.MultiIndex.from_frame(rows[keys]).isin(broken)
+    return rows
+
+
+def compare(
+    estimates: pd.DataFrame,
+    theirs: pd.DataFrame,
+    published_as: Mapping[str, str],
+    kinds: Mapping[str, str],
+    margins: Mapping[str, float],
+) -> pd.DataFrame:
+    """One row for each published cell that this study estimates too.
+
+    `difference` is ours minus theirs. Its interval combines the two intervals by the method
+    of variance estimates recovery (Zou and Donner 2008), which keeps their asymmetry and
+    takes the samples for independent; it is absent where either has none, or where the
+    published one is [0, 0] or [1, 1].
+
+    `sign` is `same`, `opposite` or `unclear` (our interval contains zero), and empty where the
+    published sign says nothing: the measure cannot be negative, or its interval contains zero.
+
+    `agreement` is `within` where the interval of the difference lies inside the margin,
+    `beyond` where it lies outside, else `undecided`; without an interval the difference itself
+    decides. It is empty where no margin is stated.
+
+    Args:
+        estimates: rows of `estimates.ESTIMATE_SCHEMA`.
+        theirs: what `published` returns.
+        published_as: by model, the name of its published row.
+        kinds: by environment, its kind, which is the published environment's name.
+        margins: the largest difference that counts as agreement, by measure or by unit.
+    """
+    ours = estimates[estimates["model"].isin(published_as) & (estimates["n"] > 0)]
+    ours = ours.assign(
+        published_as=ours["model"].map(published_as), kind=ours["environment"].map(kinds)
+    )
+    keys = ["published_as", "kind", "group", "measure"]
+    beside = theirs.rename(columns={"model": "published_as", "environment": "kind"})
+    joined = beside.merge(ours, on=keys, suffixes=("_theirs", ""), how="inner")
+    return pd.DataFrame(
+        [_compared(row, margins) for row in joined.to_dict("records")], columns=list(COLUMNS)
+    )
+
+
+COLUMNS = (
+    "model",
+    "environment",
+    "published_as",
+    "table",
+    "group",
+    "measure",
+    "ours",
+    "ours_low",
+    "ours_high",
+    "theirs",
+    "theirs_low",
+    "theirs_high",
+    "difference",
+    "difference_low",
+    "difference_high",
+    "sign",
+    "margin",
+    "agreement",
+    "mixed",
+    "n",
+    "status",
+)
+
+
+def _compared(row: Row, margins: Mapping[str, float]) -> dict[str, object]:
+    measure = find(str(row["measure"]))
+    ours = Span.of(row, "")
+    theirs = Span.of(row, "_theirs")
+    difference = ours.mean - theirs.mean
+    low, high = math.nan, math.nan
+    if ours.wide and theirs.wide:
+        low = difference - math.hypot(ours.mean - ours.low, theirs.high - theirs.mean)
+        high = difference + math.hypot(ours.high - ours.mean, theirs.mean - theirs.low)
+    margin = margins.get(measure.name, margins.get(measure.unit, math.nan))
+    return {
+        **row,
+        "ours": ours.mean,
+        "ours_low": ours.low,
+        "ours_high": ours.high,
+        "theirs": theirs.mean,
+        "theirs_low": theirs.low,
+        "theirs_high": theirs.high,
+        "difference": difference,
+        "difference_low": low,
+        "difference_high": high,
+        "sign": _sign(ours, theirs) if measure.signed else "",
+        "margin": margin,
+        "agreement": _agreement(difference, low, high, margin),
+    }
+
+
+class Span(NamedTuple):
+    """A mean and its interval, NaN where there is none."""
+
+    mean: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, row: Row, suffix: str) -> Span:
+        return cls(*(float(row[f"{name}{suffix}"]) for name in ("mean", "ci_low", "ci_high")))
+
+    @property
+    def wide(self) -> bool:
+        """Whether there is an interval, and one wider than [0, 0] or [1, 1]."""
+        return self.high > self.low
+
+    @property
+    def clear(self) -> bool:
+        """Whether the interval excludes zero."""
+        return self.low > 0 or self.high < 0
+
+
+def _sign(ours: Span, theirs: Span) -> str:
+    if not theirs.clear:
+        return ""
+    if not ours.clear:
+        return "unclear"
+    return "same" if ours.mean * theirs.mean > 0 else "opposite"
+
+
+def _agreement(difference: float, low: float, high: float, margin: float) -> str:
+    if math.isnan(margin):
+        return ""
+    if math.isnan(low):
+        low = high = difference
+    if -margin <= low and high <= margin:
+        return "within"
+    return "beyond" if low > margin or high < -margin else "undecided"
+
+
+def claims(comparison: pd.DataFrame, labels: Mapping[str, str]) -> list[str]:
+    """What the comparison allows one to say, a few sentences for each model and environment.
+
+    Args:
+        comparison: what `compare` returns.
+        labels: by model, how it is printed, its weights named.
+    """
+    said = []
+    for (model, environment), rows in comparison.groupby(["model", "environment"], sort=False):
+        beside = f"{environment}, {labels[str(model)]} beside {rows['published_as'].iloc[0]}"
+        informative = rows[rows["sign"] != ""]
+        same = informative["sign"] == "same"
+        with_margin = rows[rows["agreement"] != ""]
+        counts = with_margin["agreement"].value_counts()
+        if len(informative) == 0:
+            verdict = "No published sign is informative"
+        elif same.all():
+            verdict = "Consistent with the published signs"
+        else:
+            odd = informative[~same]
+            where = ", ".join(
+                f"{_cell_name(row)} ({row['sign']})" for row in odd.to_dict("records")
+            )
+            verdict = f"Not consistent with every published sign: {where}"
+        said.append(
+            f"{beside} as published: of {len(informative)} cells whose published sign is "
+            f"informative, {same.sum()} have the same sign. Of {len(with_margin)} cells with a "
+            f"margin, {counts.get('within', 0)} agree within it, {counts.get('undecided', 0)} are "
+            f"undecided and {counts.get('beyond', 0)} lie beyond it. {verdict}, under these "
+            "weights and rewritten items."
+        )
+    return said
+
+
+DEPENDENCE = (
+    "The cells are not independent: all are computed from the same items, and some are sums or "
+    "differences of others. The counts are a description, not a test."
+)
+MIXED = (
+    "* In this published row −G is not copy + sem: its columns were computed from different items."
+)
+
+
+def table(comparison: pd.DataFrame, labels: Mapping[str, str]) -> Table:
+    """The comparison as a printed table."""
+    rows = []
+    for row in comparison.to_dict("records"):
+        unit = find(row["measure"]).unit
+        mark = "*" if row["mixed"] else ""
+        rows.append(
+            (
+                Entry(labels[row["model"]]),
+                Entry(row["environment"]),
+                Entry(_cell_name(row), code=True),
+                _span(row, "ours", unit),
+                _span(row, "theirs", unit, mark),
+                _span(row, "difference", unit),
+                Entry(row["sign"] or "—"),
+                Entry(row["agreement"] or "—"),
+            )
+        )
+    notes = [
+        "Difference: ours − published, the two taken for independent samples (Zou and Donner "
+        "2008); no interval where one of the two has none.",
+        "Sign: compared where the published interval excludes zero and the measure could have had "
+        "either sign; unclear where ours contains zero.",
+        "Agreement: whether the interval of the difference lies within the margin of the config; "
+        "without an interval, whether the difference does.",
+        DEPENDENCE,
+    ]
+    if comparison["mixed"].any():
+        notes.insert(0, MIXED)
+    heads = (
+        "model",
+        "environment",
+        "measure",
+        "ours",
+        "published",
+        "difference",
+        "sign",
+        "agreement",
+    )
+    caption = (
+        "This study's estimates beside the published ones, under other weights and other items."
+    )
+    return Table("replication", caption, heads, tuple(rows), comparison, tuple(notes))
+
+
+def _cell_name(row: Row) -> str:
+    name = str(row["measure"])
+    return name if row["group"] == ALL else f"{name} {str(row['group']).partition('=')[2]}"
+
+
+def _span(row: Row, name: str, unit: str, mark: str = "") -> Entry:
+    mean, low, high = row[name], row[f"{name}_low"], row[f"{name}_high"]
+    between = "" if math.isnan(low) else f"[{number(low, unit)}, {number(high, unit)}]"
+    return Entry(number(mean, unit) + mark, mean, between)
