@@ -91,11 +91,19 @@ def scores(drawn: Iterable[Item], strength: float = 1.0, seed: int = 0) -> pd.Da
     return pd.DataFrame(rows, columns=SCORE_SCHEMA.names)
 
 
+STATISTICS = Statistics(seed=1, resamples=200)
+
+
+@functools.cache
+def measures(tasks: int = 12, strength: float = 1.0, seed: int = 0) -> pd.DataFrame:
+    """Measures of fake scores. Copy before changing."""
+    drawn = items(tasks)
+    return measure(scores(drawn, strength, seed), to_table(drawn).to_pandas())
+
+
 @functools.cache
 def estimates(
     model: str, environment: str, tasks: int = 12, strength: float = 1.0, seed: int = 0
 ) -> pd.DataFrame:
-    """Estimates made of fake scores by the real measures and bootstrap. Copy before changing."""
-    drawn = items(tasks)
-    measured = measure(scores(drawn, strength, seed), to_table(drawn).to_pandas())
-    return estimate(measured, model, environment, Statistics(seed=1, resamples=200))
+    """Estimates of fake measures by the real bootstrap. Copy before changing."""
+    return estimate(measures(tasks, strength, seed), model, environment, STATISTICS)

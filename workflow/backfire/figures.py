@@ -1,8 +1,9 @@
 """The figures: data frame in, matplotlib figure out. `style.save` writes them.
 
 Estimates come as in `results/estimates`; `labels` maps a model's name to what is printed for
-it, which says when its weights are quantised. To add a figure, write a function here (`panels`
-opens the axes in the house style) and save what it returns.
+it, which says when its weights are quantised. To add a figure, write a function here, or in
+`itemfigures.py` where single items are drawn (`panels` opens the axes in the house style), and
+save what it returns.
 """
 
 from __future__ import annotations

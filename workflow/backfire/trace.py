@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
+from dataclasses import asdict
 
+import numpy as np
 import pandas as pd
 
+from backfire.bootstrap import Sample
+from backfire.estimates import Statistics, estimate_sample
 from backfire.items import Item
+from backfire.measures import find
 
 KINDS = ("tool name", "argument name", "value", "punctuation", "text")
 
@@ -91,4 +96,34 @@ def token_gains(scores: pd.DataFrame, items: Sequence[Item]) -> pd.DataFrame:
             place = (item.item_id, item.task_id, row["condition"], position, kind, text)
             rows.append((*place, float(logprob), float(logprob - before)))
     columns = ["item_id", "task_id", "condition", "position", "kind", "text", "logprob", "gain"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+FEWEST = 5
+"""Calls that must reach a position, or hold a kind of token, for its mean to be shown."""
+
+
+def trace(gains: pd.DataFrame, by: str, statistics: Statistics, environment: str) -> pd.DataFrame:
+    """Mean gain of a token under each condition, by `position` or by `kind`.
+
+    Each token weighs the same; the interval resamples tasks.
+
+    Args:
+        gains: rows of `token_gains`, one model and environment.
+        by: the column to split by.
+
+    Returns:
+        `condition`, the column `by`, `mean ci_low ci_high n n_clusters status`, n counting tokens.
+    """
+    rows = []
+    for (condition, value), part in gains.groupby(["condition", by], sort=True):
+        if part["item_id"].nunique() < FEWEST:
+            continue
+        ones = np.ones(len(part))
+        tasks = part["task_id"].to_numpy(dtype=object)
+        sample = Sample(part["gain"].to_numpy(dtype="float64"), ones, tasks, ones)
+        stream = (environment, "trace", by, str(value))
+        cell = estimate_sample(find("G"), sample, statistics, stream)
+        rows.append({"condition": condition, by: value, **asdict(cell)})
+    columns = ["condition", by, "mean", "ci_low", "ci_high", "n", "n_clusters", "status"]
     return pd.DataFrame(rows, columns=columns)
