@@ -9,11 +9,15 @@ Nothing here knows of items or conditions.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 
 class Request(NamedTuple):
@@ -55,3 +59,26 @@ class Refusal:
     """Why a request has no score; never a number."""
 
     reason: str
+
+
+def score(
+    network: PreTrainedModel, requests: Sequence[Request], **options: Any
+) -> list[Score | Refusal]:
+    """The score or refusal of each request, in order.
+
+    Args:
+        network: a causal language model of transformers in eval mode, on any device.
+        requests: in any order, repeated or not; what they share is computed once.
+        options: for `engine.Engine`.
+
+    Raises:
+        engine.NonFiniteLogits: the model gave NaN or infinite logits.
+        UserError: the model's architecture is not supported.
+    """
+    # Here, so that the types above can be had without torch.
+    from backfire.scoring.engine import Engine
+
+    results: dict[int, Score | Refusal] = {}
+    for batch in Engine(network, **options).run(requests):
+        results.update(batch)
+    return [results[i] for i in range(len(requests))]
