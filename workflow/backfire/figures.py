@@ -42,6 +42,11 @@ def panels(
             plt.close(figure)  # leaves pyplot's registry; the figure itself lives on
 
 
+def two_lines(label: str) -> str:
+    """A model's label with its weights on a line of their own."""
+    return label.replace(" (", "\n(", 1)
+
+
 def whisker(ax: Axes, low: float, high: float, y: float) -> None:
     """A horizontal interval with caps; an undefined one is left out."""
     if np.isfinite(low) and np.isfinite(high):
@@ -104,7 +109,7 @@ def decomposition(estimates: pd.DataFrame, labels: Labels) -> Figure:
                     dot(ax, -total.mean, at, PARTS["total"])
             ax.axvline(0, color=INK, linewidth=0.9, zorder=3)
             ax.set_title(environment)
-            ax.set_yticks(range(len(models)), [labels[model] for model in models])
+            ax.set_yticks(range(len(models)), [two_lines(labels[model]) for model in models])
             ax.set_ylim(len(models) - 0.45, -0.55)
             ax.set_xlabel("change of log P(failed call), nats")
             ax.grid(axis="y", visible=False)
@@ -188,7 +193,7 @@ def family_heatmap(estimates: pd.DataFrame, labels: Labels) -> Figure:
             ax.set(title=environment, xlabel="", ylabel="")
             ax.tick_params(axis="y", rotation=0)
             tilt = {"rotation": 35, "ha": "right", "rotation_mode": "anchor"}
-            names = [labels[model] for model in models]
+            names = [two_lines(labels[model]) for model in models]
             ax.set_xticklabels(names, **(tilt if len(models) > 1 else {}))
     return figure
 

@@ -10,9 +10,10 @@ import seaborn as sns
 import statsmodels.api as sm
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from backfire import style
-from backfire.figures import Labels, legend, panels
+from backfire.figures import Labels, legend, panels, two_lines
 from backfire.style import INK
 from backfire.trace import KINDS
 
@@ -42,7 +43,7 @@ def sign_map(
                     continue
                 own = (deciles["model"] == model) & (deciles["environment"] == environment)
                 _sign_panel(ax, rows, deciles[own], confidence)
-                ax.set_title(f"{labels[model]}\n{environment}")
+                ax.set_title(f"{two_lines(labels[model])}\n{environment}")
         legend(figure, axes.flat, columns=2)
     return figure
 
@@ -79,6 +80,8 @@ def _sign_panel(ax: Axes, rows: pd.DataFrame, deciles: pd.DataFrame, confidence:
         zorder=4,
     )
     ax.set_aspect("equal")
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.set_major_locator(MaxNLocator(5))
     ax.set(xlabel="log P(failed call | pre), nats", ylabel="log P(failed call | fail), nats")
     sns.despine(ax=ax)
 
@@ -140,7 +143,7 @@ def token_trace(by_position: pd.DataFrame, by_kind: pd.DataFrame, labels: Labels
             ]
             _by_position(left, own[0])
             _by_kind(right, own[1])
-            left.set_title(f"{labels[model].replace(chr(10), ' ')}, {environment}")
+            left.set_title(f"{labels[model]}, {environment}")
         legend(figure, axes[:, 0], columns=2)
     return figure
 

@@ -141,7 +141,7 @@ def families(inputs: ReportInputs, study: Study) -> Values | None:
         return None
     return {
         "statement": families_statement(study),
-        "tables": inputs.showing("families", "operator", "operators"),
+        "tables": inputs.showing("families", "G_operator", "operators", "G_step", "G_template"),
     }
 
 
@@ -150,8 +150,7 @@ def tokens(inputs: ReportInputs, study: Study) -> Values | None:
 
 
 def replication(inputs: ReportInputs, study: Study) -> Values | None:
-    tables = inputs.showing("replication")
-    return {"tables": tables} if tables else None
+    return _if_any(claims=inputs.claims, tables=inputs.showing("replication"))
 
 
 def items(inputs: ReportInputs, study: Study) -> Values | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
 import numpy as np
@@ -97,6 +97,26 @@ def token_gains(scores: pd.DataFrame, items: Sequence[Item]) -> pd.DataFrame:
             rows.append((*place, float(logprob), float(logprob - before)))
     columns = ["item_id", "task_id", "condition", "position", "kind", "text", "logprob", "gain"]
     return pd.DataFrame(rows, columns=columns)
+
+
+def trace_of(
+    scores: Mapping[tuple[str, str], pd.DataFrame],
+    items: Mapping[str, Sequence[Item]],
+    statistics: Statistics,
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The traces of a study by position and by kind, with columns `model` and `environment`.
+
+    Args:
+        scores: by (model, environment), rows of the score shards.
+        items: by environment, the drawn items.
+    """
+    traces: dict[str, list[pd.DataFrame]] = {"position": [], "kind": []}
+    for (model, environment), rows in scores.items():
+        gains = token_gains(rows, items[environment])
+        for by, parts in traces.items():
+            part = trace(gains, by, statistics, environment)
+            parts.append(part.assign(model=model, environment=environment))
+    return pd.concat(traces["position"]), pd.concat(traces["kind"])
 
 
 FEWEST = 5
