@@ -133,17 +133,16 @@ def test_a_full_disk_is_one_line(store: ScoreStore, monkeypatch: pytest.MonkeyPa
     assert list(store.folder.iterdir()) == []
 
 
-def _write_many(root: Path, number: int) -> None:
-    store = ScoreStore(root, "f" * 64, "float32")
+def _write_many(store: ScoreStore, number: int) -> None:
     for i in range(20):
         value = np.array([-float(number)])
         score = Score(value, np.array([True]), next_argmax=i, min_gap=0.5)
         store.write({key_of(Request((number,), (i,))): score})
 
 
-def test_jobs_can_write_at_once(tmp_path: Path, store: ScoreStore) -> None:
+def test_jobs_can_write_at_once(store: ScoreStore) -> None:
     with ThreadPoolExecutor(3) as jobs:
-        list(jobs.map(_write_many, [tmp_path] * 3, range(3)))
+        list(jobs.map(_write_many, [store] * 3, range(3)))
     keys = {key_of(Request((n,), (i,))): (n, i) for n in range(3) for i in range(20)}
     found = store.read(set(keys))
     assert {keys[key]: (s.logprob, s.next_argmax) for key, s in found.items()} == {
