@@ -231,7 +231,7 @@ def _estimate(
                 measure, sample, statistics, (environment, group), by_template if complete else None
             )
             absent = n_models - len(set(sample.stratum))
-            if absent:
+            if 0 < absent < n_models:
                 cell = replace(cell, status=f"{cell.status}; {absent} of {n_models} models lack it")
             names = {"model": model, "environment": environment, "group": group}
             cells.append({**names, "measure": measure.name, **asdict(cell)})

@@ -212,8 +212,12 @@ def _condition_measures(condition: str) -> list[Measure]:
 
 
 def measures_for(conditions: Iterable[str]) -> dict[str, Measure]:
-    """The measures that the given conditions allow, by name, in the order of the tables."""
-    available = list(dict.fromkeys(conditions))
+    """The measures that the given conditions allow, by name, in the order of the tables.
+
+    Raises:
+        ValueError: a condition is not registered.
+    """
+    available = sorted(set(conditions), key=list(CONDITIONS).index)
     core = ("pre", "fail")
     found = [
         Measure("G", "nats", "log P(a | pre) − log P(a | fail)", core, value=_gain),
