@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import random
 import re
 import statistics
 import subprocess
@@ -125,9 +126,14 @@ def test_every_operator_meets_its_families_and_none_exceeds_the_cap():
 
 
 def test_what_was_left_out_is_counted():
-    possible = len(ITEMS) + sum(POOL.notes.values())
-    places = [(task, number) for task in TASKS.values() for number in range(len(task.steps))]
-    assert len(places) * 4 < possible < len(places) * len(OPERATORS)
+    made = [
+        operator(parse(step.gold), task.world, random.Random(0))
+        for task in TASKS.values()
+        for step in task.steps
+        for operator in OPERATORS.values()
+    ]
+    left_out = sum(call is not None for call in made) - len(ITEMS)
+    assert POOL.notes == {"over the cap per operator": left_out}
 
 
 def test_ids_are_unique_and_the_table_gives_the_items_back():
@@ -202,9 +208,7 @@ def test_a_counterfactual_success_tells_of_this_call_alone(item):
 @every_item
 def test_a_success_opens_like_the_real_one(item):
     real = execute(world_of(item), item.gold_action).observation
-    assert item.observations["succ"].split()[:3] == real.replace(".", " .").split()[:3] or (
-        item.observations["succ"].split()[1] == real.split()[1]
-    )
+    assert item.observations["succ"].split()[:2] == real.split()[:2]
 
 
 def test_neutral_has_no_valence_and_is_one_for_all():

@@ -162,11 +162,13 @@ def _matches(pattern: str) -> Callable[[str], bool]:
     return lambda text: re.fullmatch(pattern, text) is not None
 
 
+_is_email = _matches(r"[^@\s]+@[^@\s]+\.[^@\s]+")
+
 FORMATS: dict[Holds, Format] = {
     "date": Format("a date written YYYY-MM-DD", _is_date),
     "time": Format("a time written HH:MM", _matches("([01][0-9]|2[0-3]):[0-5][0-9]")),
-    "email": Format("an email address", _matches(r"[^@\s]+@[^@\s]+\.[^@\s]+")),
-    "emails": Format("email addresses", _matches(r"[^@\s]+@[^@\s]+\.[^@\s]+")),
+    "email": Format("an email address", _is_email),
+    "emails": Format("email addresses", _is_email),
     "path": Format("a relative path", _matches(r"[\w.-]+(/[\w.-]+)*")),
     "folder": Format("a relative path", _matches(r"[\w.-]+(/[\w.-]+)*/?")),
 }
