@@ -57,6 +57,13 @@ KINDS: dict[str, Kind] = {
             "backfire.environments.items",
             required=("path",),
         ),
+        Kind(
+            "coderepair",
+            "repair of small Python programs, which are run in a sandbox",
+            "backfire.environments.coderepair",
+            required=("problems",),
+            optional=("path",),
+        ),
         # The next kind goes here.
     )
 }

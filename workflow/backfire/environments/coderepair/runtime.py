@@ -1,0 +1,144 @@
+"""Run a program against the tests of its task, in the sandbox, and say what came of it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from backfire.environments.coderepair.assertions import decode
+from backfire.environments.coderepair.observations import (
+    SOLUTION,
+    TESTS,
+    Frame,
+    ProgramError,
+    lines_of,
+    render_error,
+    render_success,
+)
+from backfire.environments.coderepair.sandbox.cage import Cage
+from backfire.environments.coderepair.sandbox.probe import best_cage
+from backfire.environments.coderepair.sandbox.run import DEFAULT, Ending, Job, Limits, run
+from backfire.environments.coderepair.tasks import Task
+
+MAX_CHARS = 50_000
+"""A longer program is refused unread."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a program, and what its author is shown."""
+
+    observation: str
+    error: ProgramError | None = None
+
+    @property
+    def ok(self) -> bool:
+        return self.error is None
+
+    @property
+    def error_family(self) -> str | None:
+        return None if self.error is None else self.error.family
+
+
+def execute(
+    task: Task, action: str, *, cage: Cage | None = None, limits: Limits = DEFAULT
+) -> Outcome:
+    """Run one program, whatever text it is, against the tests of its task.
+
+    It passes if every assertion holds of the values that its calls gave and it then ends by
+    itself within its limits; nothing that it prints, raises or exits with counts as a pass.
+    """
+    trial = _Trial(task, action)
+    if len(action) > MAX_CHARS:
+        trial.fail("syntax_error", "SyntaxError", "the program is too long")
+    else:
+        job = Job(action, [test.calls for test in task.tests], task.setup)
+        trial.end(run(job, trial.hear, best_cage() if cage is None else cage, limits), limits)
+    if trial.error is not None:
+        return Outcome(render_error(trial.error), trial.error)
+    return Outcome(render_success(len(task.tests)))
+
+
+def execute_all(programs: Iterable[tuple[Task, str]]) -> list[Outcome]:
+    """The outcomes of many programs, in order, as many at a time as there are cores."""
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as executor:
+        return list(executor.map(lambda program: execute(*program), programs))
+
+
+class _Trial:
+    """Follows a program through its tests; `error` is what stopped it, if anything did."""
+
+    def __init__(self, task: Task, action: str) -> None:
+        self.task = task
+        self.action = action
+        self.error: ProgramError | None = None
+        self.passed = 0
+
+    def hear(self, message: dict[str, Any]) -> bool:
+        """Judge one message of the program; more is wanted while it passes."""
+        match message:
+            case {"values": [*values]} if self.passed < len(self.task.tests):
+                if self._holds(values):
+                    self.passed += 1
+                else:
+                    self._fail_test()
+            case {"error": dict(error)}:
+                self._fail_with(error)
+            case _:
+                raise ValueError("a message that no program sends")
+        return self.error is None
+
+    def end(self, ending: Ending, limits: Limits) -> None:
+        """Judge how the program ended, where nothing it sent had failed."""
+        if self.error is not None:
+            return
+        if ending.how == "timeout":
+            within = f"the program did not finish within {limits.cpu_seconds} s"
+            self.fail("timeout", "TimeoutError", within)
+        elif ending.how == "crashed":
+            self.fail("runtime_error", "SystemError", f"the interpreter died ({ending.detail})")
+        elif self.passed < len(self.task.tests):
+            self.fail("runtime_error", "SystemExit", "the program ended before its tests did")
+
+    def fail(self, family: str, kind: str, message: str, frames: tuple[Frame, ...] = ()) -> None:
+        tests = len(self.task.tests)
+        loaded = family != "syntax_error" and self.passed < tests
+        number = self.passed + 1 if loaded else None
+        submitted = lines_of(self.action)
+        self.error = ProgramError(family, kind, message, frames, number, tests, submitted)
+
+    def _holds(self, values: list[Any]) -> bool:
+        test = self.task.tests[self.passed]
+        try:
+            decoded = [decode(value) for value in values]
+        except (ValueError, TypeError, RecursionError):
+            return False  # no plain data, so nothing that a test expects
+        return len(decoded) == len(test.calls) and test.holds(decoded)
+
+    def _fail_test(self) -> None:
+        line = self.passed + 1
+        frame = Frame(TESTS, line, "<module>", self.task.tests[self.passed].text)
+        self.fail("test_failure", "AssertionError", "", (frame,))
+
+    def _fail_with(self, error: dict[str, Any]) -> None:
+        frames: tuple[Frame, ...]
+        kind, message = str(error.get("type")), str(error.get("message"))
+        if error.get("phase") == "compile":
+            line = error.get("syntax_line")
+            frames = (self._frame(SOLUTION, line, ""),) if isinstance(line, int) else ()
+            self.fail("syntax_error", kind, message, frames)
+            return
+        frames = tuple(self._frame(*entry) for entry in error.get("frames", []))
+        self.fail("runtime_error", kind, message, frames)
+
+    def _frame(self, file: str, line: int, function: str) -> Frame:
+        lines = (
+            self.action.splitlines()
+            if file == SOLUTION
+            else [test.text for test in self.task.tests]
+        )
+        source = lines[line - 1].strip() if 0 < line <= len(lines) else ""
+        return Frame(file, line, function, source)
