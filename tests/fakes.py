@@ -33,8 +33,6 @@ def items(tasks: int = 12, hostile: bool = False) -> list[Item]:
             Item(
                 item_id=f"item-{number:03d}",
                 task_id=f"task-{number // 2:02d}",
-                template=f"template-{number % 3}",
-                step=number % 2,
                 operator=OPERATORS[number % 4],
                 error_family=FAMILIES[number % 4],
                 tool="send_message",
@@ -102,8 +100,12 @@ def measures(tasks: int = 12, strength: float = 1.0, seed: int = 0) -> pd.DataFr
 
 
 @functools.cache
+def _estimates(tasks: int, strength: float, seed: int) -> pd.DataFrame:
+    return estimate(measures(tasks, strength, seed), "model", "environment", STATISTICS)
+
+
 def estimates(
     model: str, environment: str, tasks: int = 12, strength: float = 1.0, seed: int = 0
 ) -> pd.DataFrame:
-    """Estimates of fake measures by the real bootstrap. Copy before changing."""
-    return estimate(measures(tasks, strength, seed), model, environment, STATISTICS)
+    """Estimates of fake measures by the real bootstrap."""
+    return _estimates(tasks, strength, seed).assign(model=model, environment=environment)

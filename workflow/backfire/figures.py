@@ -42,6 +42,14 @@ def panels(
             plt.close(figure)  # leaves pyplot's registry; the figure itself lives on
 
 
+def nothing(message: str) -> Figure:
+    """A figure that says why it is empty."""
+    with panels(1, 1, 5.2, 0.8) as (figure, axes):
+        axes[0, 0].set_axis_off()
+        axes[0, 0].text(0, 0.5, message, va="center", transform=axes[0, 0].transAxes)
+    return figure
+
+
 def two_lines(label: str) -> str:
     """A model's label with its weights on a line of their own."""
     return label.replace(" (", "\n(", 1)
@@ -94,6 +102,8 @@ def decomposition(estimates: pd.DataFrame, labels: Labels) -> Figure:
     study = Study(estimates)
     models = [model for model in labels if study.environments(model)]
     environments = study.environments()
+    if not environments:
+        return nothing("No item has the terms of the decomposition.")
     width = 1.7 + 3.6 * len(environments)
     height = 1.25 + 0.62 * len(models)
     with panels(1, len(environments), width, height, sharex=True, sharey=True) as (figure, axes):
@@ -162,6 +172,8 @@ def family_heatmap(estimates: pd.DataFrame, labels: Labels) -> Figure:
         ],
         columns=["environment", "family", "model", "mean", "note"],
     )
+    if cells.empty:
+        return nothing("No item names an error family.")
     models = [model for model in labels if model in set(cells["model"])]
     order = list(cells.groupby("family")["mean"].mean().sort_values().index)
     environments = list(dict.fromkeys(cells["environment"]))

@@ -11,9 +11,10 @@ import statsmodels.api as sm
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
+from scipy import stats
 
 from backfire import style
-from backfire.figures import Labels, legend, panels, two_lines
+from backfire.figures import Labels, legend, nothing, panels, two_lines
 from backfire.style import INK
 from backfire.trace import KINDS
 
@@ -98,8 +99,10 @@ def _band(
     )
     grid = np.linspace(x.min(), x.max(), 60)
     predicted = fit.get_prediction(sm.add_constant(grid))
-    low, high = predicted.conf_int(alpha=1 - confidence).T
-    return pd.DataFrame({"x": grid, "mean": predicted.predicted_mean, "low": low, "high": high})
+    # Its own conf_int would take n - 2 degrees of freedom, not clusters - 1.
+    half = stats.t.ppf((1 + confidence) / 2, codes.max()) * predicted.se_mean
+    mean = predicted.predicted_mean
+    return pd.DataFrame({"x": grid, "mean": mean, "low": mean - half, "high": mean + half})
 
 
 def _mark_crossing(ax: Axes, line: pd.DataFrame, low: float) -> None:
@@ -134,6 +137,8 @@ def token_trace(by_position: pd.DataFrame, by_kind: pd.DataFrame, labels: Labels
         for environment in dict.fromkeys(by_position["environment"])
         if ((by_position["model"] == model) & (by_position["environment"] == environment)).any()
     ]
+    if not cases:
+        return nothing("Too few calls for a mean over their tokens.")
     options = {"width_ratios": [1.35, 1], "sharex": "col", "sharey": "col"}
     with panels(len(cases), 2, 7.2, 0.7 + 2.6 * len(cases), **options) as (figure, axes):
         for (left, right), (model, environment) in zip(axes, cases, strict=True):

@@ -22,7 +22,7 @@ def token_texts(text: str, starts: Sequence[int]) -> list[str]:
 
     Tokens inside one character (bytes of an emoji) share its start; the last of them has it.
     """
-    ends = [*starts[1:], len(text)]
+    ends = [*starts, len(text)][1:]
     return [text[start:end] for start, end in zip(starts, ends, strict=True)]
 
 
