@@ -111,12 +111,14 @@ def test_pools_of_other_environments_can_be_read_back(tmp_path):
 
 
 def test_a_parquet_file_from_pandas_is_read(tmp_path):
-    rows = [FULL | {"error": None}, MINIMAL | {"item_id": "b"}]
+    told = {"fail": "sl: command not found", "neut": "Received."}
+    rows = [FULL | {"error": None}, MINIMAL | {"item_id": "b", "observations": told}]
     pd.DataFrame(rows).to_parquet(tmp_path / "pool.parquet")
     one, two = build(tmp_path / "pool.parquet")
     assert one.step == 2
     assert two.step is None
-    assert two.observations == {"fail": "sl: command not found"}
+    assert one.observations == MINIMAL["observations"]
+    assert two.observations == told
 
 
 TWENTY_FAULTS = [

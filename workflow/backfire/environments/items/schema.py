@@ -57,6 +57,8 @@ def make_item(row: Mapping[str, Any]) -> Item:
     given = {key: value for key, value in row.items() if value is not None}
     given["history"] = tuple(Turn(**turn) for turn in given["history"])
     given["distractors"] = tuple(given.get("distractors", ()))
+    texts = given["observations"].items()
+    given["observations"] = {name: text for name, text in texts if text is not None}
     for key in ("other", "unrelated"):
         if key in given:
             given[key] = Turn(**given[key])
