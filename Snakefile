@@ -19,6 +19,7 @@ rule all:
     default_target: True
     input:
         "results/report.html",
+        "results/summary.txt",
         SUMMARIES,
         TABLES,
         FIGURES,

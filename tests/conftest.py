@@ -34,3 +34,11 @@ def bundled_model(bundled_gguf: Path) -> Path:
     if not (folder / "config.json").exists():
         convert(bundled_gguf, folder)
     return folder
+
+
+@pytest.fixture(scope="session")
+def tiny_model(tmp_path_factory: pytest.TempPathFactory, bundled_model: Path) -> Path:
+    """A random two-layer model under the bundled model's tokenizer."""
+    from studies import tiny_model
+
+    return tiny_model(tmp_path_factory.mktemp("models") / "tiny", bundled_model)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from math import ceil
 from pathlib import Path
 from typing import Any
@@ -150,13 +150,38 @@ def pool_inputs(config: Config, environment: str) -> list[str]:
 
 def statistics(config: Config) -> dict[str, Any]:
     """How intervals are made, with the seed."""
-    return {**config["statistics"], "seed": config["seed"]}
+    settings = config["statistics"]
+    return {
+        "seed": config["seed"],
+        "resamples": settings["resamples"],
+        "confidence": settings["confidence"],
+    }
+
+
+def outline(config: Config) -> dict[str, Any]:
+    """What the tables, figures and the report need to know of the study; see `results.Results`."""
+    published_as = {
+        name: model["published_as"]
+        for name, model in config["models"].items()
+        if "published_as" in model
+    }
+    return {
+        "models": list(config["models"]),
+        "cells": [list(cell) for cell in cells(config)],
+        "kinds": {name: entry["kind"] for name, entry in config["environments"].items()},
+        "probes": {name: entry["conditions"] for name, entry in config["probes"].items()},
+        "statistics": statistics(config),
+        "equivalence_margin": config["statistics"].get("equivalence_margin"),
+        "published_as": published_as,
+        "margins": config.get("replication", {}).get("margins", {}),
+    }
 
 
 def n_shards(config: Config, probe: str, environment: str) -> int:
     """The number of scoring jobs, from the configuration alone."""
-    count: int = config["probes"][probe]["items"][environment]
-    return ceil(count / config["shard_size"])
+    items: int = config["probes"][probe]["items"][environment]
+    shard_size: int = config["shard_size"]
+    return ceil(items / shard_size)
 
 
 def cells(config: Config) -> list[tuple[str, str]]:
@@ -173,6 +198,14 @@ def cells(config: Config) -> list[tuple[str, str]]:
         for environment in config["environments"]
         if (model, environment) in covered
     ]
+
+
+def models_in(cells: Iterable[tuple[str, str]]) -> list[str]:
+    return list(dict.fromkeys(model for model, _ in cells))
+
+
+def environments_in(cells: Iterable[tuple[str, str]]) -> list[str]:
+    return list(dict.fromkeys(environment for _, environment in cells))
 
 
 def probes_of(config: Config, model: str, environment: str) -> list[str]:

@@ -102,3 +102,13 @@ def _write(value: object) -> str:
     if isinstance(value, list):
         return f"[{','.join(map(_write, value))}]"
     return repr(value)
+
+
+def files_digest(folder: str | Path) -> str:
+    """The digest of all files below a folder by name and content, such as page templates."""
+    total = hashlib.sha256()
+    for path in sorted(Path(folder).rglob("*")):
+        if path.is_file():
+            name = path.relative_to(folder).as_posix()
+            total.update(f"{name}\0{hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
+    return total.hexdigest()

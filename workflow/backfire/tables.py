@@ -13,6 +13,7 @@ from statsmodels.stats.multitest import multipletests
 
 from backfire.estimates import ALL, ALL_MODELS
 from backfire.measures import REFERENCES, Measure, find
+from backfire.numbering import NUMBERS, file_name
 from backfire.tabular import Entry, Table, number
 
 COLUMNS = {
@@ -39,17 +40,6 @@ TITLES = {
     "families": "Corrective gain by error family",
     "variants": "Records written otherwise, against the standard record",
 }
-
-NUMBERS = {
-    ("gain", "toolshed"): "3",
-    ("repetition", "toolshed"): "4",
-    ("controls", "toolshed"): "5",
-    ("gain", "coderepair"): "6",
-    ("variants", "toolshed"): "7",
-    ("families", "toolshed"): "12",
-    ("repetition", "coderepair"): "13",
-}
-"""The paper's number of a table, by table and kind of environment."""
 
 MARKS = {
     "exact one-sided bound": ("†", "all or none of the items: an exact one-sided bound"),
@@ -82,12 +72,6 @@ DATA_COLUMNS = (
 
 Labels = Mapping[str, str]
 """By model, how it is printed, its weights named: `{"m": "m (4-bit Q4_1 weights)"}`."""
-
-
-def file_name(table: str, environment: str, kind: str) -> str:
-    """The stem of a table's files: `table3_toolshed`, or `gain_mine` where the paper has none."""
-    given = NUMBERS.get((table, kind))
-    return f"table{given}_{environment}" if given else f"{table}_{environment}"
 
 
 class Cells:

@@ -6,8 +6,9 @@ import math
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import numpy as np
 import pandas as pd
 
 DIGITS = {
@@ -57,6 +58,24 @@ class Table:
     rows: tuple[tuple[Entry, ...], ...]
     data: pd.DataFrame
     notes: tuple[str, ...] = field(default=())
+
+
+def of_frame(name: str, caption: str, frame: pd.DataFrame, notes: Iterable[str] = ()) -> Table:
+    """A data frame as a table that prints its columns as they are."""
+    rows = tuple(tuple(map(_plain, row)) for row in frame.to_numpy(dtype=object))
+    columns = tuple(str(column).replace("_", " ") for column in frame.columns)
+    return Table(name, caption, columns, rows, frame, tuple(notes))
+
+
+def _plain(value: Any) -> Entry:
+    if isinstance(value, bool | np.bool_):
+        return Entry("yes" if value else "no")
+    if isinstance(value, int | float | np.number):
+        as_float = float(value)
+        if math.isnan(as_float):
+            return Entry("—")
+        return Entry(f"{as_float:.3g}" if abs(as_float) < 1000 else f"{as_float:.0f}", as_float)
+    return Entry("—" if value is None else str(value))
 
 
 def number(value: float, unit: str) -> str:

@@ -10,16 +10,16 @@ rule check_scores:
         "results/logs/check_scores/{model}/{environment}.log",
     benchmark:
         "results/benchmarks/check_scores/{model}/{environment}.tsv"
+    conda:
+        "../../envs/scores.yaml"
+    threads: SCORING_THREADS
+    resources:
+        mem_mb=4000,
     params:
         pairs=config["checks"]["pairs"],
         seed=config["seed"],
         folder=model_folder,
         code=digest_of("backfire.checks"),
-    threads: SCORING_THREADS
-    resources:
-        mem_mb=4000,
-    conda:
-        "../../envs/scores.yaml"
     script:
         "../scripts/check_scores.py"
 
@@ -34,10 +34,10 @@ rule measure:
         "results/logs/measure/{model}/{environment}.log",
     benchmark:
         "results/benchmarks/measure/{model}/{environment}.tsv"
-    params:
-        code=digest_of("backfire.measures"),
     conda:
         "../../envs/analysis.yaml"
+    params:
+        code=digest_of("backfire.measures"),
     script:
         "../scripts/measure.py"
 
@@ -51,10 +51,48 @@ rule estimate:
         "results/logs/estimate/{model}/{environment}.log",
     benchmark:
         "results/benchmarks/estimate/{model}/{environment}.tsv"
+    conda:
+        "../../envs/analysis.yaml"
     params:
         statistics=study.statistics(config),
         code=digest_of("backfire.estimates"),
-    conda:
-        "../../envs/analysis.yaml"
     script:
         "../scripts/estimate.py"
+
+
+rule estimate_all_models:
+    input:
+        per_model_of_environment("results/measures/{model}/{environment}.parquet"),
+    output:
+        "results/estimates/{environment}.parquet",
+    log:
+        "results/logs/estimate_all_models/{environment}.log",
+    benchmark:
+        "results/benchmarks/estimate_all_models/{environment}.tsv"
+    conda:
+        "../../envs/analysis.yaml"
+    params:
+        models=models_of_environment,
+        statistics=study.statistics(config),
+        code=digest_of("backfire.estimates"),
+    script:
+        "../scripts/estimate_all_models.py"
+
+
+rule make_tables:
+    input:
+        STUDY_INPUTS,
+    output:
+        TABLES,
+    log:
+        "results/logs/make_tables.log",
+    benchmark:
+        "results/benchmarks/make_tables.tsv"
+    conda:
+        "../../envs/analysis.yaml"
+    params:
+        outline=OUTLINE,
+        code=digest_of("backfire.tables", "backfire.descriptions", "backfire.results"),
+        catalogue=code_digest([Path(catalogue.__file__)]),
+    script:
+        "../scripts/tables.py"

@@ -7,12 +7,10 @@ from snakemake.exceptions import WorkflowError
 sys.path.insert(0, str(Path(workflow.basedir) / "workflow"))
 
 from backfire import config as study
-from backfire import bundles, locks
+from backfire import bundles, catalogue, locks
 from backfire import models as model_library
-from backfire.digests import digest_of
+from backfire.digests import code_digest, digest_of, files_digest
 from backfire.errors import UserError
-from backfire.figures import FIGURES as FIGURE_NAMES
-from backfire.tables import TABLES as TABLE_NAMES
 
 try:
     study.validate(config, str(workflow.configfiles[-1]))
@@ -23,12 +21,17 @@ locks.try_hold(Path(".snakemake")) if not workflow.output_settings.dryrun else N
 
 SCORING_THREADS = config.get("scoring", {}).get("threads", 1)
 CELLS = study.cells(config)
+OUTLINE = study.outline(config)
 SUMMARIES = expand("results/models/{model}/summary.md", model=config["models"])
-TABLES = expand(
-    "results/tables/{name}.{suffix}", name=TABLE_NAMES, suffix=["csv", "md", "tex"]
+TABLES = ["results/tables/estimates.csv"] + expand(
+    "results/tables/{stem}.{suffix}",
+    stem=catalogue.table_stems(OUTLINE),
+    suffix=["csv", "md", "tex"],
 )
 FIGURES = expand(
-    "results/figures/{name}.{suffix}", name=FIGURE_NAMES, suffix=["pdf", "png", "svg"]
+    "results/figures/{name}.{suffix}",
+    name=catalogue.FIGURES,
+    suffix=["pdf", "png", "svg"],
 )
 
 
@@ -70,17 +73,49 @@ def score_shards(wildcards):
     ]
 
 
-def environments_of(wildcards):
-    return [environment for model, environment in CELLS if model == wildcards.model]
-
-
 def per_cell(pattern):
-    return [pattern.format(model=model, environment=environment) for model, environment in CELLS]
+    return [
+        pattern.format(model=model, environment=environment)
+        for model, environment in CELLS
+    ]
 
 
-def per_cell_of_model(pattern):
+def models_of_environment(wildcards):
+    return [
+        model for model, environment in CELLS if environment == wildcards.environment
+    ]
+
+
+def per_model_of_environment(pattern):
+    """An input function: the pattern for each model of the rule's environment."""
+    return lambda wildcards: [
+        pattern.format(model=model, environment=wildcards.environment)
+        for model in models_of_environment(wildcards)
+    ]
+
+
+def per_environment_of_model(pattern):
     """An input function: the pattern for each environment of the rule's model."""
     return lambda wildcards: [
         pattern.format(model=wildcards.model, environment=environment)
-        for environment in environments_of(wildcards)
+        for model, environment in CELLS
+        if model == wildcards.model
     ]
+
+
+# What the tables, the figures and the report read, as `results.Results` finds it.
+STUDY_INPUTS = [
+    *per_cell("results/estimates/{model}/{environment}.parquet"),
+    *per_cell("results/measures/{model}/{environment}.parquet"),
+    *expand("results/models/{model}/model.json", model=study.models_in(CELLS)),
+    *expand(
+        "results/items/{environment}/{name}.parquet",
+        environment=study.environments_in(CELLS),
+        name=["pool", "core"],
+    ),
+    *[
+        "results/estimates/{}.parquet".format(environment)
+        for environment in study.environments_in(CELLS)
+        if len(study.models_in(CELLS)) > 1
+    ],
+]

@@ -5,12 +5,14 @@ rule build_pool:
         "results/items/{environment}/pool.parquet",
     log:
         "results/logs/build_pool/{environment}.log",
+    conda:
+        "../../envs/items.yaml"
     params:
         settings=lambda wildcards: study.pool_settings(config, wildcards.environment),
         seed=config["seed"],
-        code=lambda wildcards: digest_of(study.pool_module(config, wildcards.environment)),
-    conda:
-        "../../envs/items.yaml"
+        code=lambda wildcards: digest_of(
+            study.pool_module(config, wildcards.environment)
+        ),
     script:
         "../scripts/build_pool.py"
 
@@ -22,16 +24,20 @@ rule draw_items:
         "results/items/{environment}/{probe}.parquet",
     log:
         "results/logs/draw_items/{environment}/{probe}.log",
+    localrule: True
+    conda:
+        "../../envs/items.yaml"
     params:
-        n_items=lambda wildcards: config["probes"][wildcards.probe]["items"][wildcards.environment],
-        per_task=lambda wildcards: config["environments"][wildcards.environment].get("per_task"),
+        n_items=lambda wildcards: config["probes"][wildcards.probe]["items"][
+            wildcards.environment
+        ],
+        per_task=lambda wildcards: config["environments"][wildcards.environment].get(
+            "per_task"
+        ),
         shards=lambda wildcards: study.n_shards(
             config, wildcards.probe, wildcards.environment
         ),
         seed=config["seed"],
         code=digest_of("backfire.items"),
-    localrule: True
-    conda:
-        "../../envs/items.yaml"
     script:
         "../scripts/draw_items.py"

@@ -3,9 +3,9 @@ rule fetch_bundle:
         "resources/downloads/{bundle}.gguf",  # pinned by checksum
     log:
         "results/logs/fetch_bundle/{bundle}.log",
+    localrule: True
     conda:
         "../../envs/models.yaml"
-    localrule: True
     script:
         "../scripts/fetch_bundle.py"
 
@@ -17,12 +17,12 @@ rule convert_bundle:
         directory("resources/models/bundled/{bundle}"),
     log:
         "results/logs/convert_bundle/{bundle}.log",
-    params:
-        code=digest_of("backfire.gguf"),
-    resources:
-        mem_mb=4000,
     conda:
         "../../envs/models.yaml"
+    resources:
+        mem_mb=4000,
+    params:
+        code=digest_of("backfire.gguf"),
     script:
         "../scripts/convert_bundle.py"
 
@@ -34,13 +34,13 @@ rule describe_model:
         "results/models/{model}/model.json",
     log:
         "results/logs/describe_model/{model}.log",
+    conda:
+        "../../envs/models.yaml"
+    resources:
+        mem_mb=2000,
     params:
         folder=model_folder,
         entry=lambda wildcards: config["models"][wildcards.model],
         code=digest_of("backfire.models"),
-    resources:
-        mem_mb=2000,
-    conda:
-        "../../envs/models.yaml"
     script:
         "../scripts/describe_model.py"

@@ -18,15 +18,15 @@ for probe in config["probes"]:
             f"results/logs/score_{probe}/{{model}}/{{environment}}/{{shard}}.log",
         benchmark:
             f"results/benchmarks/score_{probe}/{{model}}/{{environment}}/{{shard}}.tsv"
+        conda:
+            "../../envs/scores.yaml"
+        threads: SCORING_THREADS
+        resources:
+            mem_mb=4000,
         params:
             conditions=config["probes"][probe]["conditions"],
             folder=model_folder,
             store="results/store",
             code=digest_of("backfire.shards"),
-        threads: SCORING_THREADS
-        resources:
-            mem_mb=4000,
-        conda:
-            "../../envs/scores.yaml"
         script:
             "../scripts/score.py"

@@ -1,0 +1,120 @@
+"""The workflow as people run it: a real snakemake on a tiny study, in a folder of its own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from studies import Study
+
+pytestmark = pytest.mark.slow
+
+
+def config_for(model: Path, items: int = 8) -> dict[str, Any]:
+    return {
+        "seed": 1,
+        "models": {"tiny.v1+x": {"source": f"path:{model}"}},
+        "environments": {"toolshed": {"kind": "toolshed", "per_task": 3}},
+        "probes": {
+            "core": {
+                "conditions": ["pre", "fail", "succ", "neut", "abstract"],
+                "items": {"toolshed": items},
+            }
+        },
+        "statistics": {"resamples": 500, "confidence": 0.95},
+        "checks": {"pairs": 4},
+        "scoring": {"threads": 1},
+        "shard_size": 4,
+    }
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory, tiny_model: Path) -> Study:
+    """A study that has run to its end."""
+    study = Study(tmp_path_factory.mktemp("study"), config_for(tiny_model))
+    study.run("all")
+    return study
+
+
+def test_everything_that_is_promised_is_there(finished: Study) -> None:
+    results = finished.folder / "results"
+    for name in ("report.html", "summary.txt", "models/tiny.v1+x/summary.md"):
+        assert (results / name).stat().st_size > 100, name
+    for suffix in ("pdf", "png"):
+        assert (results / f"figures/decomposition.{suffix}").stat().st_size > 1000
+
+
+def test_a_second_run_has_nothing_to_do(finished: Study) -> None:
+    assert "Nothing to be done" in finished.run("all")
+
+
+def test_a_comment_or_docstring_in_the_library_reruns_nothing(finished: Study) -> None:
+    for path in ("conditions.py", "items.py", "measures.py", "scoring/engine.py", "tables.py"):
+        file = finished.folder / "workflow/backfire" / path
+        text = file.read_text(encoding="utf-8")
+        file.write_text("# A remark.\n" + text.replace('"""', '"""Now: ', 1), encoding="utf-8")
+    assert finished.planned("all") == {}
+
+
+def test_a_condition_rewritten_scores_its_own_prompts_only(finished: Study) -> None:
+    before = finished.frames()
+    finished.edit(
+        "workflow/backfire/conditions.py",
+        'f"Note: an earlier {what} failed',
+        'f"Note: some earlier {what} failed',
+    )
+    jobs = finished.planned("all")
+    assert jobs["score_core"] == 2
+    assert "build_pool" not in jobs
+    finished.run("all")
+    after = finished.frames()
+    rescored = [row for path, rows in after.items() if "/abstract/" in path for row in rows]
+    counts = finished.scoring_counts()
+    assert counts["computed"] == len(
+        {(r["prompt_sha256"], tuple(r["token_ids"])) for r in rescored}
+    )
+    assert counts["reused"] > 0
+    for path, rows in before.items():
+        if "/scores/" in path:
+            assert (rows == after[path]) == ("/abstract/" not in path), path
+
+
+def test_killed_in_the_middle_it_finishes_by_itself(
+    tmp_path: Path, tiny_model: Path, finished: Study
+) -> None:
+    study = Study(tmp_path / "killed", config_for(tiny_model))
+    process = study.start("all")
+    store = study.folder / "results/store"
+    deadline = time.monotonic() + 300
+    while not list(store.rglob("*.parquet")):
+        assert process.poll() is None, process.communicate()[0]
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    assert list((study.folder / ".snakemake/locks").glob("*.lock")), "no stale lock to overcome"
+    study.run("all", "--rerun-incomplete")
+    uninterrupted = Study(tmp_path / "whole", config_for(tiny_model))
+    uninterrupted.run("all")
+    assert study.frames() == uninterrupted.frames()
+
+
+def test_a_mistake_in_the_config_is_one_line(tmp_path: Path, tiny_model: Path) -> None:
+    config = config_for(tiny_model)
+    config["probes"]["core"]["conditions"][1] = "fial"
+    study = Study(tmp_path / "study", config)
+    output = study.run("all", expect=1)
+    assert "config.yaml: probes.core.conditions: unknown condition 'fial'" in output
+    assert "did you mean 'fail'?" in output
+    assert "Traceback" not in output
+
+
+def test_a_pool_too_small_is_one_line(tmp_path: Path, tiny_model: Path) -> None:
+    study = Study(tmp_path / "study", config_for(tiny_model, items=5000))
+    output = study.run("results/items/toolshed/core.parquet", expect=1)
+    assert "error: 5000 items are asked for and the pool of" in output
+    assert "Traceback" not in output

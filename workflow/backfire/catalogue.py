@@ -1,0 +1,186 @@
+"""Which tables and figures a study has, and what builds each. A new one is added here.
+
+The workflow reads the names at every start, so the libraries that draw and calculate are
+imported by the builders alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from backfire.numbering import file_name
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from backfire.results import Results
+    from backfire.tabular import Table
+
+Outline = Mapping[str, Any]
+"""What `config.outline` says of a study."""
+
+
+class Single(NamedTuple):
+    """One table of the whole study, in files named `stem`."""
+
+    stem: str
+    build: Callable[[Results], Table]
+
+
+class PerEnvironment(NamedTuple):
+    """A table for each environment; `file_name` names its files."""
+
+    build: Callable[[Results, str, str], Table]
+
+
+def _by_model(table: str) -> PerEnvironment:
+    def build(results: Results, environment: str, kind: str) -> Table:
+        from backfire import tables
+
+        return tables.by_model(results.estimates, table, environment, kind, results.labels)
+
+    return PerEnvironment(build)
+
+
+def _by_group(dimension: str) -> PerEnvironment:
+    def build(results: Results, environment: str, kind: str) -> Table:
+        from backfire import tables
+
+        return tables.by_group(results.estimates, dimension, environment, kind, results.labels)
+
+    return PerEnvironment(build)
+
+
+def _environments(results: Results) -> Table:
+    from backfire import descriptions
+
+    return descriptions.environments(results.pools, results.published_environments)
+
+
+def _conditions(results: Results) -> Table:
+    from backfire import descriptions
+
+    return descriptions.conditions(results.conditions)
+
+
+def _operators(results: Results) -> Table:
+    from backfire import descriptions
+
+    return descriptions.operators(results.pools)
+
+
+def _sign_map(results: Results) -> Table:
+    from backfire import tabular
+
+    caption = (
+        "Regression of log P(a | fail) on log P(a | pre) over items, nats, with intervals of the "
+        "cluster bootstrap over tasks; the zero crossing is the baseline at which G is 0."
+    )
+    return tabular.of_frame("signmap", caption, results.labelled(results.sign_map))
+
+
+def _deciles(results: Results) -> Table:
+    from backfire import tabular
+
+    caption = "Mean G (nats) by tenth of the items, from the least probable baseline up."
+    return tabular.of_frame("deciles", caption, results.labelled(results.deciles))
+
+
+def _holm(results: Results) -> Table:
+    from backfire import tables
+
+    return tables.holm(results.estimates, results.labels)
+
+
+def _replication(results: Results) -> Table:
+    from backfire import replication
+
+    return replication.table(results.comparison, results.labels)
+
+
+TABLES: dict[str, Single | PerEnvironment] = {
+    "environments": Single("table2", _environments),
+    "conditions": Single("table10", _conditions),
+    "operators": Single("table11", _operators),
+    "gain": _by_model("gain"),
+    "shares": _by_model("shares"),
+    "repetition": _by_model("repetition"),
+    "controls": _by_model("controls"),
+    "families": _by_group("error_family"),
+    "G_operator": _by_group("operator"),
+    "G_step": _by_group("step"),
+    "G_template": _by_group("template"),
+    "signmap": Single("signmap", _sign_map),
+    "deciles": Single("deciles", _deciles),
+    "holm": Single("holm", _holm),
+    "replication": Single("replication", _replication),
+}
+"""The tables, by what they show; the report asks for them by these names."""
+
+
+def _decomposition_figure(results: Results) -> Figure:
+    from backfire import figures
+
+    return figures.decomposition(results.estimates, results.labels)
+
+
+def _families_figure(results: Results) -> Figure:
+    from backfire import figures
+
+    return figures.family_heatmap(results.estimates, results.labels)
+
+
+def _sign_map_figure(results: Results) -> Figure:
+    from backfire import itemfigures
+
+    confidence = results.statistics.confidence
+    return itemfigures.sign_map(results.measures, results.deciles, results.labels, confidence)
+
+
+def _tokens_figure(results: Results) -> Figure:
+    from backfire import itemfigures
+
+    return itemfigures.token_trace(*results.traces, results.labels)
+
+
+FIGURES: dict[str, Callable[[Results], Figure]] = {
+    "decomposition": _decomposition_figure,
+    "families": _families_figure,
+    "signmap": _sign_map_figure,
+    "tokens": _tokens_figure,
+}
+"""The figures, by the stem of their files."""
+
+
+def table_stems(outline: Outline) -> list[str]:
+    """The stems of all table files, from the configuration alone."""
+    kinds = {environment: outline["kinds"][environment] for _, environment in outline["cells"]}
+    stems: list[str] = []
+    for name, entry in TABLES.items():
+        if isinstance(entry, Single):
+            stems.append(entry.stem)
+        else:
+            stems += [file_name(name, environment, kind) for environment, kind in kinds.items()]
+    return stems
+
+
+def build_tables(results: Results) -> dict[str, list[Table]]:
+    """Every table, by what it shows.
+
+    Raises:
+        ValueError: a builder names its table otherwise than `table_stems` does.
+    """
+    built = {name: list(_build(entry, results)) for name, entry in TABLES.items()}
+    stems = [table.name for group in built.values() for table in group]
+    if stems != table_stems(results.outline):
+        raise ValueError(f"tables are named {stems}, declared {table_stems(results.outline)}")
+    return built
+
+
+def _build(entry: Single | PerEnvironment, results: Results) -> Iterator[Table]:
+    if isinstance(entry, Single):
+        yield entry.build(results)
+        return
+    for environment in results.environments:
+        yield entry.build(results, environment, results.outline["kinds"][environment])

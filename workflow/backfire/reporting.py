@@ -1,0 +1,97 @@
+"""From a study's results to its report and summaries."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import yaml
+
+from backfire import replication
+from backfire.catalogue import FIGURES, build_tables
+from backfire.cells import Study
+from backfire.chat import Chat
+from backfire.models import folder_of
+from backfire.provenance import versions
+from backfire.report_inputs import ReportInputs
+from backfire.results import Results
+from backfire.storage import read_json
+from backfire.summary import terminal
+
+
+def study_of(results: Results) -> Study:
+    """The estimates as the report and the summaries look them up."""
+    margin = results.outline["equivalence_margin"]
+    return Study(results.estimates, margin, results.statistics.confidence)
+
+
+def gather(results: Results, config: Mapping[str, Any]) -> ReportInputs:
+    """All that the report shows; figures, checks and benchmarks must lie in the results folder."""
+    folder = results.folder
+    return ReportInputs(
+        estimates=results.estimates,
+        cards=results.cards,
+        scores=results.scores,
+        items=results.items,
+        chats={
+            model: Chat.load(folder_of(card["source"]), card["chat"]["template_options"])
+            for model, card in results.cards.items()
+        },
+        figures={
+            name: (folder / "figures" / f"{name}.svg").read_text(encoding="utf-8")
+            for name in FIGURES
+        },
+        tables=build_tables(results),
+        claims=replication.claims(results.comparison, results.labels),
+        checks=_checks(results),
+        steps=steps(folder / "benchmarks"),
+        versions=versions(),
+        config=yaml.safe_dump(dict(config), sort_keys=False, allow_unicode=True),
+        margin=results.outline["equivalence_margin"],
+        confidence=results.statistics.confidence,
+    )
+
+
+def _checks(results: Results) -> pd.DataFrame:
+    rows = [
+        {
+            "model": results.labels[model],
+            "environment": environment,
+            **read_json(results.folder / "checks" / model / f"{environment}.json"),
+        }
+        for model, environment in results.cells
+    ]
+    return pd.DataFrame(rows)
+
+
+def steps(folder: Path) -> pd.DataFrame:
+    """Time and memory by kind of job, from Snakemake's benchmark files in `folder`.
+
+    Returns:
+        Columns `step`, `jobs`, `seconds` and `cpu_seconds` (sums), `peak_memory_mb`.
+    """
+    paths = sorted(folder.rglob("*.tsv"))
+    if not paths:
+        return pd.DataFrame()
+    rows = [
+        pd.read_csv(path, sep="\t", na_values="-").assign(
+            step=path.relative_to(folder).parts[0].removesuffix(".tsv")
+        )
+        for path in paths
+    ]
+    by_step = pd.concat(rows).groupby("step", sort=True)
+    return pd.DataFrame(
+        {
+            "jobs": by_step.size(),
+            "seconds": by_step["s"].sum().round(1),
+            "cpu_seconds": by_step["cpu_time"].sum().round(1),
+            "peak_memory_mb": by_step["max_rss"].max().round(),
+        }
+    ).reset_index()
+
+
+def closing_summary(results: Results) -> str:
+    """What a run prints at its end."""
+    return terminal(study_of(results), results.cards, ["The report: results/report.html"])

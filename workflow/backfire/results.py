@@ -1,0 +1,151 @@
+"""A study's results as data frames and values, for tables, figures, the report or a notebook."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from backfire import replication, signmap
+from backfire.estimates import Statistics
+from backfire.items import Item, from_table
+from backfire.storage import read_json, read_tables
+from backfire.summary import label
+from backfire.trace import trace_of
+
+PUBLISHED = Path(__file__).resolve().parents[2] / "resources" / "published"
+
+CellName = tuple[str, str]
+"""A model and an environment."""
+
+
+@dataclass(frozen=True)
+class Results:
+    """Everything that a finished study has on disk.
+
+    Args:
+        folder: the results folder.
+        outline: what `config.outline` says of the study.
+    """
+
+    folder: Path
+    outline: Mapping[str, Any]
+
+    @property
+    def cells(self) -> list[CellName]:
+        return [(model, environment) for model, environment in self.outline["cells"]]
+
+    @property
+    def models(self) -> list[str]:
+        """The models, in the order of the configuration."""
+        covered = {model for model, _ in self.cells}
+        return [model for model in self.outline["models"] if model in covered]
+
+    @property
+    def environments(self) -> list[str]:
+        return list(dict.fromkeys(environment for _, environment in self.cells))
+
+    @property
+    def conditions(self) -> list[str]:
+        return [name for names in self.outline["probes"].values() for name in names]
+
+    @property
+    def statistics(self) -> Statistics:
+        return Statistics(**self.outline["statistics"])
+
+    @cached_property
+    def cards(self) -> dict[str, dict[str, Any]]:
+        return {
+            model: read_json(self.folder / "models" / model / "model.json") for model in self.models
+        }
+
+    @cached_property
+    def labels(self) -> dict[str, str]:
+        """How each model is printed: its name and its weights."""
+        return {model: label(model, card) for model, card in self.cards.items()}
+
+    def labelled(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """The frame with each model's name as it is printed."""
+        return frame.assign(model=frame["model"].map(self.labels))
+
+    @cached_property
+    def estimates(self) -> pd.DataFrame:
+        """The estimates of every model, and of all models where there are several."""
+        paths = [self._cell("estimates", *cell) for cell in self.cells]
+        paths += sorted((self.folder / "estimates").glob("*.parquet")) if self.several else []
+        frame: pd.DataFrame = read_tables(paths).to_pandas()
+        return frame
+
+    @property
+    def several(self) -> bool:
+        return len(self.models) > 1
+
+    @cached_property
+    def measures(self) -> dict[CellName, pd.DataFrame]:
+        return {
+            cell: read_tables([self._cell("measures", *cell)]).to_pandas() for cell in self.cells
+        }
+
+    @cached_property
+    def pools(self) -> dict[str, list[Item]]:
+        return {name: self._items(name, "pool") for name in self.environments}
+
+    @cached_property
+    def items(self) -> dict[str, list[Item]]:
+        """The core probe's items, by environment."""
+        return {name: self._items(name, "core") for name in self.environments}
+
+    @cached_property
+    def scores(self) -> dict[CellName, pd.DataFrame]:
+        """The core probe's scores, by model and environment."""
+        return {
+            (model, environment): read_tables(
+                sorted((self.folder / "scores/core" / model / environment).glob("*/*.parquet"))
+            ).to_pandas()
+            for model, environment in self.cells
+        }
+
+    @cached_property
+    def sign_map(self) -> pd.DataFrame:
+        """The regressions of the sign map, of all models and environments."""
+        return self._over_cells(signmap.sign_map)
+
+    @cached_property
+    def deciles(self) -> pd.DataFrame:
+        """G by tenth of the baseline, of all models and environments."""
+        return self._over_cells(signmap.deciles)
+
+    def _over_cells(self, build: Callable[..., pd.DataFrame]) -> pd.DataFrame:
+        return pd.concat(build(self.measures[cell], *cell, self.statistics) for cell in self.cells)
+
+    @cached_property
+    def traces(self) -> tuple[pd.DataFrame, pd.DataFrame]:
+        """The mean gain of a token by position and by kind, of all models and environments."""
+        return trace_of(self.scores, self.items, self.statistics)
+
+    @cached_property
+    def comparison(self) -> pd.DataFrame:
+        """The estimates beside the published ones."""
+        outline = self.outline
+        return replication.compare(
+            self.estimates,
+            replication.published(PUBLISHED),
+            outline["published_as"],
+            outline["kinds"],
+            outline["margins"],
+        )
+
+    @property
+    def published_environments(self) -> pd.DataFrame:
+        """The published statistics of the environments' pools."""
+        return pd.read_csv(PUBLISHED / "environments.csv")
+
+    def _cell(self, part: str, model: str, environment: str) -> Path:
+        return self.folder / part / model / f"{environment}.parquet"
+
+    def _items(self, environment: str, name: str) -> list[Item]:
+        return from_table(read_tables([self.folder / "items" / environment / f"{name}.parquet"]))

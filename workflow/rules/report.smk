@@ -1,0 +1,39 @@
+rule summarise_model:
+    input:
+        per_environment_of_model("results/estimates/{model}/{environment}.parquet"),
+        card="results/models/{model}/model.json",
+    output:
+        "results/models/{model}/summary.md",
+    log:
+        "results/logs/summarise_model/{model}.log",
+    conda:
+        "../../envs/report.yaml"
+    params:
+        margin=OUTLINE["equivalence_margin"],
+        confidence=config["statistics"]["confidence"],
+        code=digest_of("backfire.summary"),
+    script:
+        "../scripts/summarise_model.py"
+
+
+rule make_report:
+    input:
+        STUDY_INPUTS,
+        TABLES,
+        FIGURES,
+        per_cell("results/checks/{model}/{environment}.json"),
+    output:
+        page="results/report.html",
+        summary="results/summary.txt",
+    log:
+        "results/logs/make_report.log",
+    benchmark:
+        "results/benchmarks/make_report.tsv"
+    conda:
+        "../../envs/report.yaml"
+    params:
+        outline=OUTLINE,
+        code=digest_of("backfire.reporting", "backfire.report"),
+        templates=files_digest(Path(workflow.basedir) / "workflow/backfire/templates"),
+    script:
+        "../scripts/make_report.py"
