@@ -6,12 +6,12 @@ import functools
 import itertools
 import re
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import pandas as pd
 
-from backfire.conditions import CONDITIONS
+from backfire.conditions import CONDITIONS, Message
 from backfire.estimates import Statistics, estimate
 from backfire.items import Item, Turn, to_table
 from backfire.measures import measure
@@ -109,3 +109,28 @@ def estimates(
 ) -> pd.DataFrame:
     """Estimates of fake measures by the real bootstrap."""
     return _estimates(tasks, strength, seed).assign(model=model, environment=environment)
+
+
+CARD = {
+    "source": "bundled:fake",
+    "architecture": "llama",
+    "weights": "4-bit Q4_1 weights",
+    "dtype": "float32",
+    "fingerprint": "ab" * 32,
+    "parameters": 134_515_008,
+    "published_as": None,
+    "chat": {"template_sha256": "cd" * 32, "system": "native"},
+}
+
+
+class Chat:
+    """A chat whose template shows role and content as they are."""
+
+    has_tool_role = False
+
+    def count_tokens(self, text: str) -> int:
+        return len(text.split())
+
+    def render(self, messages: Sequence[Message]) -> str:
+        turns = [f"[{message['role']}]\n{message['content']}\n" for message in messages]
+        return "".join(turns) + "[assistant]\n"

@@ -134,6 +134,8 @@ def _units() -> dict[str, str]:
 
 def format_value(value: float, measure: str) -> str:
     """Percent for a share or probability, else two decimals, with a real minus sign."""
+    if not math.isfinite(value):
+        return "undefined"
     unit = _units().get(measure, "nats")
     text = f"{100 * value:.1f} %" if unit in PERCENT else f"{value:.2f}"
     if unit == "mass":

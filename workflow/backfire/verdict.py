@@ -143,9 +143,8 @@ def headline(study: Study, model: str, environment: str, label: str) -> list[Sen
             )
         case Reading.UNDEFINED:
             first = say("On {e}, nothing can be said of {m}: G is {g}.", g=gain, **names)
-    second = (
-        form(study, model, environment) if gain.mean < 0 and read(gain) is Reading.BELOW else ()
-    )
+    backfires = effect(study, model, environment) is Reading.BELOW
+    second = form(study, model, environment) if backfires else ()
     return [sentence for sentence in (first, second) if sentence]
 
 
