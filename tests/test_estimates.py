@@ -235,6 +235,15 @@ def test_all_models_says_who_is_absent(flat):
     assert cell(together, "repair")["n"] == len(flat["item_id"].unique())
 
 
+def test_all_models_with_one_nearly_absent_has_no_interval(flat):
+    """A third of the resamples leave the second model without an item: no interval, not NaN."""
+    other = flat[flat["task_id"] == "task-05"]
+    found = cell(estimate_all_models({"m": flat, "k": other}, "toolshed", QUICK), "G")
+    assert not np.isnan(found["mean"])
+    assert found[INTERVAL].isna().all()
+    assert found["status"] == "no interval: some resamples leave a model without items"
+
+
 def test_estimates_fit_their_schema(table, estimates):
     written = pa.Table.from_pandas(estimates, schema=ESTIMATE_SCHEMA, preserve_index=False)
     assert written.num_rows == len(estimates) > 100

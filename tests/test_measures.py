@@ -185,6 +185,11 @@ def test_a_score_of_an_unknown_item_is_an_error(scores, items):
         measure(scores, items.iloc[1:])
 
 
+def test_an_infinite_score_is_an_error(scores, items):
+    with pytest.raises(ValueError, match="not finite"):
+        measure(scores.assign(logprob=scores["logprob"].replace(-30.0, -np.inf)), items)
+
+
 def test_row_order_does_not_matter(scores, items):
     shuffled = measure(scores.sample(frac=1, random_state=1), items.iloc[::-1])
     pd.testing.assert_frame_equal(shuffled, measure(scores, items))

@@ -191,8 +191,8 @@ def estimate_sample(
     if sample.n_clusters == 1:
         return replace(plain, status="no interval: a single cluster")
     interval = _interval(sample, statistics, stream)
-    if interval is None:
-        return replace(plain, status="no interval: no variation between clusters")
+    if isinstance(interval, str):
+        return replace(plain, status=f"no interval: {interval}")
 
     t, p = robust(sample, statistics.confidence)
     cell = replace(
@@ -206,7 +206,7 @@ def estimate_sample(
     )
     if templates is not None and templates.n_clusters > 1:
         sensitivity = _interval(templates, statistics, (*stream, "template"))
-        if sensitivity is not None:
+        if not isinstance(sensitivity, str):
             cell = replace(cell, template_low=sensitivity.low, template_high=sensitivity.high)
     return cell
 
@@ -240,12 +240,14 @@ def _estimate(
     return frame.astype(dict.fromkeys(numeric, "float64"))
 
 
-def _interval(sample: Sample, statistics: Statistics, stream: tuple[str, ...]) -> Interval | None:
-    """The percentile interval; None where every resample gives the same value."""
+def _interval(sample: Sample, statistics: Statistics, stream: tuple[str, ...]) -> Interval | str:
+    """The percentile interval, or why there is none."""
     found = distribution(sample, statistics.resamples, statistics.seed, stream)
+    if not np.isfinite(found).all():
+        return "some resamples leave a model without items"
     scale = np.abs(sample.numerator).mean() / abs(sample.denominator.mean())
     if np.ptp(found) <= 1e-12 * scale:
-        return None
+        return "no variation between clusters"
     return percentiles(found, statistics.confidence)
 
 
@@ -258,7 +260,9 @@ def _denominator_has_a_sign(
     if below.n_clusters == 1:
         return below.estimate() != 0
     interval = _interval(below, statistics, stream)
-    return below.estimate() != 0 if interval is None else interval.low * interval.high > 0
+    if isinstance(interval, str):
+        return below.estimate() != 0
+    return interval.low * interval.high > 0
 
 
 def _standardised(values: Floats) -> float | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 
@@ -300,14 +301,16 @@ def measure(scores: pd.DataFrame, items: pd.DataFrame) -> pd.DataFrame:
         items: one row per drawn item, with `item_id` and `ITEM_COLUMNS`.
 
     Raises:
-        ValueError: a pair of item, condition and candidate has two scores, or a score's item
-            is not among `items`.
+        ValueError: an item has two scores of a candidate under a condition, a score is not
+            finite, or its item is not among `items`.
     """
     unknown = set(scores["item_id"]) - set(items["item_id"])
     if unknown:
         raise ValueError(
             f"{len(unknown)} scored items are not among the drawn: {min(unknown)}, ..."
         )
+    if np.isinf(scores["logprob"].to_numpy("float64")).any():
+        raise ValueError("a score is not finite")
     answers = Answers(scores)
     columns = {
         name: measure.value(answers)
