@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import http.client
 import os
 import tempfile
 import urllib.error
@@ -53,7 +54,7 @@ def fetch_mbpp(url: str, sha256: str, destination: Path) -> None:
             )
         temporary.chmod(0o644)
         temporary.replace(destination)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, http.client.HTTPException) as error:
         reason = error.reason if isinstance(error, urllib.error.URLError) else error
         raise UserError(f"{url}: cannot be fetched ({reason}); {elsewhere}") from error
     finally:

@@ -9,6 +9,7 @@ the last is shown.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -24,6 +25,8 @@ NEUTRAL = "Received."
 """An acknowledgement without valence."""
 
 _SHOWN_REPEATS = 3  # as the interpreter's traceback does
+_SHOWN_COLUMNS = 400  # of a source line
+_SHOWN_ENDS = 8  # entries at either end of a longer traceback, which bounds the text
 
 
 class Frame(NamedTuple):
@@ -81,9 +84,9 @@ class ProgramError:
         }
 
 
-def lines_of(program: str) -> frozenset[str]:
-    """The lines of a program without their indentation, blank ones aside."""
-    return frozenset(filter(None, map(str.strip, program.splitlines())))
+def lines_of(program: str) -> list[str]:
+    """The lines of a program as the interpreter counts them, without their indentation."""
+    return [line.strip() for line in re.split("\r\n|\r|\n", program)]
 
 
 def render_error(error: ProgramError, style: Style = "standard") -> str:
@@ -109,17 +112,20 @@ def render_success(tests: int) -> str:
 
 
 def _traceback(frames: Sequence[Frame], header: bool) -> list[str]:
-    lines = ["Traceback (most recent call last):"] if header and frames else []
+    entries: list[str] = []
     for frame, repeats in groupby(frames):
         count = len(list(repeats))
         where = f'  File "{frame.file}", line {frame.line}'
-        entry = [f"{where}, in {frame.function}" if header else where]
+        entry = f"{where}, in {frame.function}" if header else where
         if frame.source:
-            entry.append(f"    {frame.source}")
-        lines += entry * min(count, _SHOWN_REPEATS)
+            entry = f"{entry}\n    {frame.source[:_SHOWN_COLUMNS]}"
+        entries += [entry] * min(count, _SHOWN_REPEATS)
         if more := max(0, count - _SHOWN_REPEATS):
-            lines.append(f"  [Previous line repeated {more} more time{'s' if more > 1 else ''}]")
-    return lines
+            entries.append(f"  [Previous line repeated {more} more time{'s' if more > 1 else ''}]")
+    if len(entries) > 2 * _SHOWN_ENDS:
+        between = f"  [{len(entries) - 2 * _SHOWN_ENDS} entries left out]"
+        entries = [*entries[:_SHOWN_ENDS], between, *entries[-_SHOWN_ENDS:]]
+    return ["Traceback (most recent call last):", *entries] if header and frames else entries
 
 
 def _progress(error: ProgramError) -> str:

@@ -70,6 +70,13 @@ class Site:
     def replace(self, node: cst.CSTNode, replacement: str) -> Edit:
         return Edit(*self.span(node), replacement)
 
+    def drop_word(self, word: str, start: int) -> Edit:
+        """Leave out a keyword and the blanks after it."""
+        end = start + len(word)
+        while self.text[end] in " \t":
+            end += 1
+        return Edit(start, end, "")
+
     def is_read(self, node: cst.CSTNode) -> bool:
         """Whether a name or subscript is read here, not assigned or deleted."""
         return self.contexts.get(node) is ExpressionContext.LOAD
@@ -91,8 +98,14 @@ def mutants(program: str) -> list[Mutant]:
 
     Left out are mutants of which the program is a prefix, or the other way round: their
     probabilities could not be compared.
+
+    Raises:
+        ValueError: LibCST cannot read the program.
     """
-    wrapper = MetadataWrapper(cst.parse_module(program))
+    try:
+        wrapper = MetadataWrapper(cst.parse_module(program))
+    except cst.ParserSyntaxError as error:
+        raise ValueError(f"LibCST cannot read the program: {error.message}") from error
     collector = _Collector(program, wrapper)
     seen = {program}
     found = []
@@ -207,7 +220,7 @@ def drop_reverse(node: cst.CSTNode, site: Site) -> Iterator[Edit]:
     elif isinstance(node, cst.Call):
         name = site.code(node.func)
         if name == "reversed" and len(node.args) == 1:
-            yield site.replace(node, site.code(node.args[0].value))
+            yield site.replace(node, site.code(node.args[0]))
         elif isinstance(node.func, cst.Attribute) and node.func.attr.value == "reverse":
             yield site.replace(node, site.code(node.func.value))
         for before, argument in zip(node.args, node.args[1:], strict=False):
@@ -226,8 +239,7 @@ def flip_bool(node: cst.CSTNode, site: Site) -> Iterator[Edit]:
 def drop_negation(node: cst.CSTNode, site: Site) -> Iterator[Edit]:
     """`not x` becomes `x`, `not in` `in`, `is not` `is`, and `!=` `==`."""
     if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Not):
-        start = site.span(node.operator)[0]
-        yield Edit(start, site.span(node.expression)[0] - len(node.expression.lpar), "")
+        yield site.drop_word("not", site.span(node.operator)[0])
     yield from _swap(node, site, {cst.NotIn: "in", cst.IsNot: "is", cst.NotEqual: "=="})
 
 
@@ -237,7 +249,7 @@ def drop_return(node: cst.CSTNode, site: Site) -> Iterator[Edit]:
     if not (isinstance(node, cst.Return) and node.value is not None):
         return
     start, end = site.span(node)
-    yield Edit(start, site.span(node.value)[0] - sum(1 for _ in node.value.lpar), "")
+    yield site.drop_word("return", start)
     line = site.parents[node]
     block = site.parents[line]
     if isinstance(block, cst.IndentedBlock) and len(block.body) == 1:

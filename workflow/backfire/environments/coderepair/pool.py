@@ -82,7 +82,7 @@ def build_pool(settings: Mapping[str, Any], seed: int) -> Pool:
     tried: list[list[Failure]] = []
     chosen: list[tuple[Failure, list[Failure]]] = []
     for start in range(0, len(tasks), _WAVE):
-        wave = [_sample(task, seed) for task in tasks[start : start + _WAVE]]
+        wave = [_sample(task, seed, notes) for task in tasks[start : start + _WAVE]]
         wave = [sample for sample in wave if any(wanted[one.operator] for _, one in sample)]
         for failures in _failures(wave, notes):
             tried.append(failures)
@@ -124,17 +124,22 @@ def _failures(
                 notes["mutants that pass every test"] += 1
             elif outcome.error.type in ("MemoryError", "SystemError"):
                 # Whether memory or time runs out first depends on the machine.
-                notes["mutants that exhaust memory"] += 1
+                notes["mutants that exhaust memory or crash the interpreter"] += 1
             else:
                 failures.append(Failure(task, mutant, outcome.error))
         found.append(failures)
     return found
 
 
-def _sample(task: Task, seed: int) -> list[tuple[Task, Mutant]]:
+def _sample(task: Task, seed: int, notes: Counter[str]) -> list[tuple[Task, Mutant]]:
     """The mutants of a task that are tried, in a seeded order."""
+    try:
+        everything = mutants(task.gold_action)
+    except ValueError:
+        notes["problems whose reference cannot be mutated"] += 1
+        return []
     found: dict[tuple[str, bool], list[Mutant]] = {}
-    for mutant in mutants(task.gold_action):
+    for mutant in everything:
         found.setdefault((mutant.operator, _parses(mutant.program)), []).append(mutant)
     rng = random.Random(f"coderepair/{seed}/{task.task_id}")
     sampled = [

@@ -19,6 +19,7 @@ from backfire.environments.coderepair.observations import (
     render_success,
 )
 from backfire.environments.coderepair.sandbox.cage import Cage
+from backfire.environments.coderepair.sandbox.child import MAX_FRAMES, MAX_MESSAGE
 from backfire.environments.coderepair.sandbox.probe import best_cage
 from backfire.environments.coderepair.sandbox.run import DEFAULT, Ending, Job, Limits, run
 from backfire.environments.coderepair.tasks import Task
@@ -64,8 +65,15 @@ def execute(
 
 def execute_all(programs: Iterable[tuple[Task, str]]) -> list[Outcome]:
     """The outcomes of many programs, in order, as many at a time as there are cores."""
-    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as executor:
+    best_cage()  # once, rather than in every thread
+    with ThreadPoolExecutor(_cores()) as executor:
         return list(executor.map(lambda program: execute(*program), programs))
+
+
+def _cores() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 class _Trial:
@@ -73,7 +81,7 @@ class _Trial:
 
     def __init__(self, task: Task, action: str) -> None:
         self.task = task
-        self.action = action
+        self.lines = {SOLUTION: lines_of(action), TESTS: [test.text for test in task.tests]}
         self.error: ProgramError | None = None
         self.passed = 0
 
@@ -107,7 +115,7 @@ class _Trial:
         tests = len(self.task.tests)
         loaded = family != "syntax_error" and self.passed < tests
         number = self.passed + 1 if loaded else None
-        submitted = lines_of(self.action)
+        submitted = frozenset(self.lines[SOLUTION])
         self.error = ProgramError(family, kind, message, frames, number, tests, submitted)
 
     def _holds(self, values: list[Any]) -> bool:
@@ -124,21 +132,25 @@ class _Trial:
         self.fail("test_failure", "AssertionError", "", (frame,))
 
     def _fail_with(self, error: dict[str, Any]) -> None:
-        frames: tuple[Frame, ...]
-        kind, message = str(error.get("type")), str(error.get("message"))
-        if error.get("phase") == "compile":
-            line = error.get("syntax_line")
-            frames = (self._frame(SOLUTION, line, ""),) if isinstance(line, int) else ()
-            self.fail("syntax_error", kind, message, frames)
-            return
-        frames = tuple(self._frame(*entry) for entry in error.get("frames", []))
-        self.fail("runtime_error", kind, message, frames)
+        kind, message = (_clean(error.get(key)) for key in ("type", "message"))
+        frames: list[Frame] = []
+        match error:
+            case {"phase": "compile", "syntax_line": int(line)}:
+                frames = [self._frame(SOLUTION, line, "")]
+            case {"frames": [*sent]}:
+                for entry in sent[:MAX_FRAMES]:
+                    match entry:
+                        case [str(file), int(line), str(function)]:
+                            frames.append(self._frame(file, line, function))
+        family = "syntax_error" if error.get("phase") == "compile" else "runtime_error"
+        self.fail(family, kind, message, tuple(frames))
 
     def _frame(self, file: str, line: int, function: str) -> Frame:
-        lines = (
-            self.action.splitlines()
-            if file == SOLUTION
-            else [test.text for test in self.task.tests]
-        )
-        source = lines[line - 1].strip() if 0 < line <= len(lines) else ""
-        return Frame(file, line, function, source)
+        lines = self.lines.get(file, [])
+        source = lines[line - 1] if 0 < line <= len(lines) else ""
+        return Frame(_clean(file), line, _clean(function), source)
+
+
+def _clean(text: Any) -> str:
+    """Text of the program's making, fit for a file and bounded."""
+    return str(text)[:MAX_MESSAGE].encode("utf-8", "replace").decode()

@@ -13,7 +13,9 @@ from typing import Any
 from backfire.environments.coderepair.assertions import Assertion, AssertionUnreadable, read
 from backfire.errors import UserError
 
-BUILTIN = Path(__file__).parents[4] / "resources" / "problems" / "builtin.json"
+_RESOURCES = Path(__file__).parents[4] / "resources" / "problems"
+FILES = {"builtin": _RESOURCES / "builtin.json", "mbpp": _RESOURCES / "sanitized-mbpp.json"}
+"""Where the problems of each source lie; MBPP is fetched there, or named by a `path`."""
 
 SYSTEM_PROMPT = (
     "You are a Python programmer. You write one program at a time, and it is run against the "
@@ -52,17 +54,30 @@ class Task:
         return GOAL.format(prompt=self.prompt, tests="\n".join(test.text for test in self.tests))
 
 
+def problems_file(settings: Mapping[str, Any]) -> Path:
+    """The file that an environment's problems are read from.
+
+    Raises:
+        UserError: `problems` names no source, or `path` is given where there is no choice.
+    """
+    source = settings["problems"]
+    if source not in FILES:
+        raise UserError(f"config: `problems` is {source!r}, {' or '.join(FILES)} is expected")
+    if source == "builtin" and "path" in settings:
+        raise UserError("config: `path` goes with `problems: mbpp`, not with `problems: builtin`")
+    return Path(settings.get("path", FILES[source]))
+
+
 def load(settings: Mapping[str, Any]) -> tuple[list[Task], Counter[str]]:
     """The tasks of the configured source, in its order, and how many were left out and why.
 
     Args:
-        settings: `problems` is `builtin` or `mbpp`; `path` is the file of the latter.
+        settings: `problems` is `builtin` or `mbpp`; `path` may name the file of the latter.
 
     Raises:
         UserError: the file is missing or not in the form of sanitized MBPP.
     """
-    source = settings["problems"]
-    path = BUILTIN if source == "builtin" else Path(settings["path"])
+    source, path = settings["problems"], problems_file(settings)
     notes: Counter[str] = Counter()
     tasks: list[Task] = []
     for row in _rows(path):

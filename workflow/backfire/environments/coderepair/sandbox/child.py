@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     WRITER: int
 
 SOLUTION, TESTS = "solution.py", "tests.py"
-MAX_DEPTH, MAX_SIZE, MAX_MESSAGE, MAX_FRAMES = 60, 200_000, 2000, 3000
+MAX_DEPTH, MAX_SIZE, MAX_MESSAGE, MAX_FRAMES = 60, 200_000, 500, 3000
 NOBODY = 65534
 
 
@@ -151,7 +151,6 @@ def set_limits(limits: Iterable[tuple[str, int]]) -> None:
 
 def leave_root() -> None:
     """Become nobody, provided that nobody may read the standard library."""
-    os.chown(".", NOBODY, NOBODY)
     os.setgroups([])
     os.setegid(NOBODY)
     os.seteuid(NOBODY)
@@ -160,6 +159,7 @@ def leave_root() -> None:
     os.seteuid(0)
     os.setegid(0)
     if readable:
+        os.chown(".", NOBODY, NOBODY)
         os.setgid(NOBODY)
         os.setuid(NOBODY)
 

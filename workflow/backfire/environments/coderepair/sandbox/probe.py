@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import os
 import socket
@@ -47,6 +46,14 @@ def probe(secret, parent, port):
 """
 
 
+def works(cage: Cage) -> bool:
+    """Whether the cage can be closed on this system and a program runs inside."""
+    try:
+        return _answer("def ready():\n    return True\n", "ready()", cage) is True
+    except (OSError, RuntimeError):
+        return False
+
+
 @functools.cache
 def best_cage() -> Cage:
     """The strongest cage in which a program runs on this system.
@@ -55,9 +62,8 @@ def best_cage() -> Cage:
         UserError: not even an unconfined interpreter starts.
     """
     for cage in CAGES:
-        with contextlib.suppress(OSError, RuntimeError):
-            if _answer("def ready():\n    return True\n", "ready()", cage) is True:
-                return cage
+        if works(cage):
+            return cage
     raise UserError(
         "no Python interpreter starts in an empty environment here, so no program can be run: "
         "use a Python that needs no LD_LIBRARY_PATH"

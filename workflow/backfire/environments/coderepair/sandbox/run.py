@@ -184,8 +184,10 @@ def _lines(reader: int, deadline: float, limit: int) -> Iterator[bytes]:
         ValueError: more than `limit` bytes came, or an unfinished line.
     """
     pending, total = b"", 0
+    arrival = select.poll()
+    arrival.register(reader, select.POLLIN)
     while True:
-        if not select.select([reader], [], [], max(0.0, deadline - time.monotonic()))[0]:
+        if not arrival.poll(max(0.0, deadline - time.monotonic()) * 1000):
             raise TimeoutError
         chunk = os.read(reader, 1 << 16)
         if not chunk:
