@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from backfire import bootstrap
 from backfire.bootstrap import (
     Sample,
     distribution,
@@ -117,6 +118,13 @@ def test_resamples_depend_on_seed_and_stream_alone():
     assert not np.array_equal(draws(9, 50, 1, STREAM), draws(9, 50, 1, ("toolshed", "step=1")))
     assert not np.array_equal(draws(9, 50, 1, ("ab", "c")), draws(9, 50, 1, ("a", "bc")))
     assert (draws(9, 50, 1, STREAM).sum(axis=1) == 9).all()
+
+
+def test_blocks_change_no_draw(monkeypatch):
+    whole = draws(9, 50, 1, STREAM)
+    monkeypatch.setattr(bootstrap, "BLOCK", 64)
+    draws.cache_clear()
+    assert np.array_equal(draws(9, 50, 1, STREAM), whole)
 
 
 def test_contrasts_resample_the_same_clusters():

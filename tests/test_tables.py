@@ -219,6 +219,13 @@ def test_latex_is_escaped():
     assert text.count("{") - text.count(r"\{") == text.count("}") - text.count(r"\}")
 
 
+def test_latex_wraps_what_is_too_wide():
+    narrow = latex(small(Entry("a"), Entry("b")))
+    wide = latex(small(Entry("a" * 50), Entry("b" * 50)))
+    assert r"\begin{tabular}{ll}" in narrow
+    assert r"\begin{tabular}{p{0.47\linewidth}p{0.47\linewidth}}" in wide
+
+
 @pytest.mark.parametrize(
     ("value", "unit", "text"),
     [

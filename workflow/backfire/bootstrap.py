@@ -21,6 +21,10 @@ from scipy import stats
 Floats = npt.NDArray[np.float64]
 
 
+BLOCK = 2_000_000
+"""Draws made at once, which bounds memory; the draws do not depend on it."""
+
+
 class Interval(NamedTuple):
     low: float
     high: float
@@ -80,7 +84,9 @@ class Sample:
 
 
 @lru_cache(maxsize=4)
-def draws(n_clusters: int, resamples: int, seed: int, stream: tuple[str, ...]) -> Floats:
+def draws(
+    n_clusters: int, resamples: int, seed: int, stream: tuple[str, ...]
+) -> npt.NDArray[np.uint16]:
     """How often each resample takes each cluster, `(resamples, n_clusters)`.
 
     Depends on the arguments alone: with the same seed and stream, samples of as many clusters
@@ -88,10 +94,14 @@ def draws(n_clusters: int, resamples: int, seed: int, stream: tuple[str, ...]) -
     """
     digest = hashlib.sha256("\x1f".join(stream).encode()).digest()
     rng = np.random.default_rng([seed, int.from_bytes(digest[:16], "big")])
-    taken = rng.integers(0, n_clusters, (resamples, n_clusters))
-    taken += n_clusters * np.arange(resamples)[:, None]
-    counts = np.bincount(taken.ravel(), minlength=resamples * n_clusters)
-    return counts.reshape(resamples, n_clusters).astype(np.float64)
+    counts = np.empty((resamples, n_clusters), dtype=np.uint16)
+    block = max(1, BLOCK // n_clusters)
+    for start in range(0, resamples, block):
+        part = counts[start : start + block]
+        taken = rng.integers(0, n_clusters, part.shape)
+        taken += n_clusters * np.arange(len(part))[:, None]
+        part[:] = np.bincount(taken.ravel(), minlength=part.size).reshape(part.shape)
+    return counts
 
 
 def distribution(sample: Sample, resamples: int, seed: int, stream: tuple[str, ...]) -> Floats:

@@ -21,6 +21,10 @@ DIGITS = {
 }
 
 
+LINE = 90
+"""Characters that fit on a line of a LaTeX page."""
+
+
 class Entry(NamedTuple):
     """One printed cell.
 
@@ -117,7 +121,7 @@ def latex(table: Table) -> str:
             r"\centering",
             rf"\caption{{{_latex_text(table.caption)}}}",
             rf"\label{{tab:{re.sub(r'[^A-Za-z0-9:-]', '-', table.name)}}}",
-            rf"\begin{{tabular}}{{{'l' * len(table.columns)}}}",
+            rf"\begin{{tabular}}{{{_widths(table)}}}",
             r"\toprule",
             " & ".join(map(_latex_text, table.columns)) + r" \\",
             r"\midrule",
@@ -153,6 +157,18 @@ def _markdown_code(text: str) -> str:
     fence = "`" * (longest + 1)
     pad = " " if text.startswith("`") or text.endswith("`") else ""
     return f"{fence}{pad}{text}{pad}{fence}" if text else ""
+
+
+def _widths(table: Table) -> str:
+    """Column types: as wide as they need, or wrapped to fit the line where that is too wide."""
+    lengths = [
+        max(len(entry.text) + len(entry.detail) for entry in (Entry(head), *column))
+        for head, *column in zip(table.columns, *table.rows, strict=True)
+    ]
+    if sum(lengths) <= LINE:
+        return "l" * len(lengths)
+    share = max(0.02, 1 / len(lengths) - 0.03)  # less what stands between columns
+    return rf"p{{{share:.2f}\linewidth}}" * len(lengths)
 
 
 def _latex_entry(entry: Entry) -> str:
