@@ -15,7 +15,7 @@ from tiny_models import ARCHITECTURES, WINDOW, tiny_model
 from backfire.errors import UserError
 from backfire.scoring import Refusal, Request, Score, reference, score
 from backfire.scoring.engine import Engine, NonFiniteLogits
-from backfire.scoring.plan import build_trie, pack, total_cost
+from backfire.scoring.plan import Limits, build_trie, cost, lay_out, packs, tiles
 
 DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
 TOLERANCE = 1e-4
@@ -210,15 +210,19 @@ def test_a_model_that_scales_positions_by_length_is_refused() -> None:
 
 
 @settings(max_examples=60, deadline=None)
-@given(requests=requests_of_few_tokens, size=st.integers(1, 30))
-def test_the_plan_pushes_every_distinct_prefix_once_and_covers_every_pair(
-    requests: list[Request], size: int
+@given(
+    requests=requests_of_few_tokens,
+    limits=st.builds(
+        Limits, st.integers(1, 30), st.integers(1, 300), st.integers(1, 300), st.integers(1, 9)
+    ),
+)
+def test_the_plan_pushes_every_distinct_prefix_once_and_shows_each_node_its_path(
+    requests: list[Request], limits: Limits
 ) -> None:
     trie = build_trie(requests)
     sequences = [r.context_ids + r.continuation_ids for r in requests]
     prefixes = {s[: i + 1] for s in sequences for i in range(len(s))}
     assert len(trie.tokens) == len(prefixes)
-    # Spell every node by its parents.
     spelled: list[tuple[int, ...]] = []
     for token, parent in zip(trie.tokens.tolist(), trie.parents.tolist(), strict=True):
         spelled.append((*(spelled[parent] if parent >= 0 else ()), token))
@@ -227,28 +231,27 @@ def test_the_plan_pushes_every_distinct_prefix_once_and_covers_every_pair(
     for request, span in zip(requests, trie.spans, strict=True):
         assert spelled[span[-1]] == request.context_ids + request.continuation_ids
         assert len(span) == len(request.continuation_ids)
-    # What each query sees, cut by causality, is its own path: each ancestor once.
-    packs = list(pack(trie, size))
-    assert [p.start for p in packs] == [0, *(p.stop for p in packs[:-1])]
-    assert max(p.stop - p.start for p in packs) <= size
-    cached: dict[int, int] = {}
-    for p in packs:
-        seen: list[list[int]] = [[] for _ in range(p.stop - p.start)]
-        for block in p.blocks:
-            keys = range(block.start, block.stop)
-            nodes = [cached[k] for k in keys] if block.cached else [p.start + k for k in keys]
-            for j, node in enumerate(nodes):
-                assert trie.depths[node] == block.depth + j
-            for q in range(block.first, block.last):
-                seen[q] += [k for k in nodes if trie.depths[k] <= trie.depths[p.start + q]]
-        for q, keys_seen in enumerate(seen):
-            path = []
-            node = p.start + q
-            while node >= 0:
-                path.append(node)
-                node = int(trie.parents[node])
-            assert sorted(keys_seen) == path[::-1]
-        cached.update({int(trie.depths[p.start + k]): int(p.start + k) for k in p.keep})
-    cost = total_cost(trie)
-    assert cost == tuple(map(sum, zip(*(p.cost for p in packs), strict=True)))
-    assert cost.pairs == sum(map(len, spelled))
+    # Follow the cache of one path from tile to tile: each node sees its ancestors and itself.
+    cache: dict[int, int] = {}
+    pairs = expected = 0
+    for pack in packs(trie, limits):
+        assert pack[0] == expected
+        assert pack[1] - pack[0] <= limits.pack
+        for edges in tiles(trie, *pack, limits):
+            tile = lay_out(trie, *edges)
+            assert tile.start == expected
+            n = tile.stop - tile.start
+            assert n == 1 or n * (tile.depth + n) <= max(limits.pairs, n)
+            cache.update({tile.depth + k: tile.start + k for k in range(n)})
+            for k in range(n):
+                seen = [cache[d] for d in range(tile.limits[k])]
+                seen += [tile.start + int(j) for j in np.flatnonzero(tile.family[k])]
+                path = [tile.start + k]
+                while trie.parents[path[-1]] >= 0:
+                    path.append(int(trie.parents[path[-1]]))
+                assert seen == path[::-1]
+            cache.update({int(trie.depths[tile.start + k]): int(tile.start + k) for k in tile.kept})
+            pairs += n * (tile.depth + n)
+            expected = tile.stop
+    assert expected == len(trie.tokens)
+    assert cost(trie, limits)[:2] == (len(trie.tokens), pairs)

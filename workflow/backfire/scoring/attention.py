@@ -1,12 +1,12 @@
 """Attention over a pack of a token trie, as an attention function of transformers.
 
-The state of a pack travels as the keyword argument `pack_state` of the model's forward, so any
+What it needs to know travels as the keyword argument `pack_state` of the model's forward, so any
 number of engines can live in one process.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -14,91 +14,80 @@ import torch
 from torch import Tensor, nn
 from transformers import AttentionInterface
 
-from backfire.scoring.plan import Block
+from backfire.scoring.plan import Tile, Trie
 
 NAME = "backfire_trie"
 
 
-class Chunk(NamedTuple):
-    """Queries `first` to `last` of a pack, whose score matrix has a column per depth."""
+@dataclass
+class PathCache:
+    """Per layer, the keys and the values of one path, and of a tile after it.
+
+    Each is `(kv_heads, capacity, size)`, where the index of a key of the path is its depth.
+    """
+
+    capacity: int
+    layers: dict[int, tuple[Tensor, Tensor]] = field(default_factory=dict)
+
+    def of(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        """The layer's keys and values, of the kind that is given."""
+        if layer not in self.layers:
+            self.layers[layer] = tuple(  # type: ignore[assignment]
+                new.new_empty(new.shape[0], self.capacity, new.shape[2]) for new in (keys, values)
+            )
+        return self.layers[layer]
+
+
+class View(NamedTuple):
+    """What the queries `first` to `last` of a pack see of the cache.
+
+    Attributes:
+        low, depth, high: they see columns `low` to `high`; their own keys start at `depth`.
+        hidden: bool `(queries, h)`, which of the columns from `masked` on are hidden from each.
+        source, destination: columns of keys of this tile, and where the path to the next has them.
+    """
 
     first: int
     last: int
-    low: int  # the depth of the first column
-    high: int  # the depth after the last
-    blocks: tuple[Block, ...]
-    hidden: Tensor  # bool (queries, columns that hold a key some query must not see)
+    low: int
+    depth: int
+    high: int
+    masked: int
+    hidden: Tensor
+    source: Tensor
+    destination: Tensor
 
 
-@dataclass
-class PathCache:
-    """Keys and values of one path, by layer and depth; each is `(kv_heads, capacity, size)`."""
-
-    capacity: int
-    keys: dict[int, Tensor] = field(default_factory=dict)
-    values: dict[int, Tensor] = field(default_factory=dict)
-
-    def write(self, layer: int, depths: Tensor, keys: Tensor, values: Tensor) -> None:
-        """Store keys and values `(kv_heads, k, size)` at `depths` `(k,)`."""
-        for store, new in ((self.keys, keys), (self.values, values)):
-            if layer not in store:
-                store[layer] = new.new_empty(new.shape[0], self.capacity, new.shape[2])
-            store[layer].index_copy_(1, depths, new)
-
-
-@dataclass
 class PackState:
-    """What attention needs to know of the pack in flight.
+    """The pack in flight: its tiles, seen through full or sliding windows, and the cache."""
 
-    Attributes:
-        blocks: the key ranges of the pack, with their query ranges.
-        depths: int64 `(n,)` on the CPU, of each query.
-        keep: int64 `(k,)` on the model's device, the offsets to store in `cache`.
-        cache: the cached path.
-        scores: how many numbers a score matrix may hold.
-    """
+    def __init__(self, trie: Trie, tiles: Sequence[Tile], cache: PathCache, device: torch.device):
+        self.trie, self.tiles, self.cache, self.device = trie, tiles, cache, device
+        self._views: dict[int | None, list[View]] = {}
 
-    blocks: Sequence[Block]
-    depths: Tensor
-    keep: Tensor
-    cache: PathCache
-    scores: int
-    chunks: dict[tuple[int, int | None], list[Chunk]] = field(default_factory=dict)
+    def views(self, window: int | None) -> list[View]:
+        """One view per tile, for layers that see the last `window` positions, or all."""
+        if window not in self._views:
+            self._views[window] = [self._view(tile, window) for tile in self.tiles]
+        return self._views[window]
 
-    def chunked(self, heads: int, window: int | None) -> list[Chunk]:
-        """The pack's queries in chunks whose scores, over all `heads`, fit the budget."""
-        key = (heads, window)
-        if key not in self.chunks:
-            self.chunks[key] = list(self._chunk(heads, window))
-        return self.chunks[key]
-
-    def _chunk(self, heads: int, window: int | None) -> Iterator[Chunk]:
-        n, deepest = len(self.depths), int(self.depths.max()) + 1
-        size = max(1, self.scores // (heads * deepest))
-        for first in range(0, n, size):
-            last = min(first + size, n)
-            depths = self.depths[first:last]
-            shallow, high = int(depths.min()), int(depths.max()) + 1
-            low = 0 if window is None else max(0, shallow - window + 1)
-            column = low if window is not None else shallow + 1
-            columns = torch.arange(column, high)
-            hidden = columns > depths[:, None]
-            if window is not None:
-                hidden |= columns <= depths[:, None] - window
-            clipped = (_clip(block, first, last, low) for block in self.blocks)
-            blocks = tuple(block for block in clipped if block is not None)
-            yield Chunk(first, last, low, high, blocks, hidden.to(self.keep.device))
-
-
-def _clip(block: Block, first: int, last: int, low: int) -> Block | None:
-    """The part of a block that concerns some queries and the depths from `low` on, if any."""
-    unseen = max(0, low - block.depth)
-    start = block.start + unseen
-    stop = block.stop if block.cached else min(block.stop, last)
-    first, last = max(block.first, first), min(block.last, last)
-    if start >= stop or first >= last:
-        return None
-    return Block(block.cached, start, stop, block.depth + unseen, first, last)
+    def _view(self, tile: Tile, window: int | None) -> View:
+        depths = torch.from_numpy(self.trie.depths[tile.start : tile.stop])
+        limits, kept = torch.from_numpy(tile.limits), torch.from_numpy(tile.kept)
+        high = tile.depth + len(depths)
+        low, masked = 0, int(limits.min())
+        if window is not None:
+            low = masked = max(0, min(tile.depth, int(depths.min()) - window + 1))
+        path = torch.arange(masked, tile.depth)
+        hidden = torch.cat([path >= limits[:, None], torch.from_numpy(~tile.family)], dim=1)
+        if window is not None:
+            hidden |= torch.cat([path, depths]) <= depths[:, None] - window
+        kept = kept[depths[kept] != tile.depth + kept]  # the others are where they belong
+        origin = self.tiles[0].start
+        return View(
+            tile.start - origin, tile.stop - origin, low, tile.depth, high, masked,
+            *(t.to(self.device) for t in (hidden, tile.depth + kept, depths[kept])),
+        )  # fmt: skip
 
 
 def trie_attention(
@@ -119,45 +108,34 @@ def trie_attention(
     """Exact attention of `query` `(1, heads, n, size)` over the trie.
 
     The query heads that share a key-value head are rows of one product. Keyword arguments that
-    are not listed would change the result in a way that is not known here, and raise.
+    are not listed could change the result in a way that is not known here, and raise.
     """
     _, heads, n, size = query.shape
     kv_heads = key.shape[1]
     group = heads // kv_heads
-    layer = int(module.layer_idx)  # type: ignore[arg-type]
-    scaling = size**-0.5 if scaling is None else scaling
+    all_keys, all_values = pack_state.cache.of(int(module.layer_idx), key[0], value[0])  # type: ignore[arg-type]
     # Row q * group + g of a key-value head: query q, head g of the group.
     queries = query[0].view(kv_heads, group, n, size).transpose(1, 2)
-    queries = (queries * scaling).reshape(kv_heads, n * group, size)
-    keys, values = key[0], value[0]
-    cache = pack_state.cache
-    out = values.new_zeros(kv_heads, n * group, values.shape[-1])
-    for chunk in pack_state.chunked(heads, sliding_window):
-        rows, columns = chunk.last - chunk.first, chunk.high - chunk.low
-        scores = queries.new_empty(kv_heads, rows * group, columns)
-        views = []
-        for block in chunk.blocks:
-            source = (cache.keys[layer], cache.values[layer]) if block.cached else (keys, values)
-            k, v = (tensor[:, block.start : block.stop] for tensor in source)
-            inner = slice((block.first - chunk.first) * group, (block.last - chunk.first) * group)
-            outer = slice(block.first * group, block.last * group)
-            column = block.depth - chunk.low
-            part = scores[:, inner, column : column + block.stop - block.start]
-            torch.bmm(queries[:, outer], k.transpose(1, 2), out=part)
-            views.append((outer, inner, column, v))
+    queries = (queries * (size**-0.5 if scaling is None else scaling)).flatten(1, 2)
+    out = value.new_empty(kv_heads, n * group, value.shape[-1])
+    for view in pack_state.views(sliding_window):
+        own = slice(view.first, view.last)
+        rows = slice(view.first * group, view.last * group)
+        all_keys[:, view.depth : view.high] = key[0, :, own]
+        all_values[:, view.depth : view.high] = value[0, :, own]
+        seen = slice(view.low, view.high)
+        scores = queries[:, rows] @ all_keys[:, seen].transpose(1, 2)
         if softcap is not None:
             scores.div_(softcap).tanh_().mul_(softcap)
-        masked = scores.view(kv_heads, rows, group, columns)[..., columns - chunk.hidden.shape[1] :]
-        masked.masked_fill_(chunk.hidden[:, None], float("-inf"))
+        maskable = scores[..., view.masked - view.low :].view(
+            kv_heads, -1, group, view.high - view.masked
+        )
+        maskable.masked_fill_(view.hidden[:, None], float("-inf"))
         weights = torch.softmax(scores, dim=-1, dtype=torch.float32).to(value.dtype)
-        for outer, inner, column, v in views:
-            part = weights[:, inner, column : column + v.shape[1]]
-            target = out[:, outer]
-            torch.baddbmm(target, part, v, out=target)
-    if len(pack_state.keep):
-        kept = pack_state.keep
-        depths = pack_state.depths.to(kept.device)[kept]
-        cache.write(layer, depths, keys[:, kept], values[:, kept])
+        torch.bmm(weights, all_values[:, seen], out=out[:, rows])
+        if len(view.source):
+            for store in (all_keys, all_values):
+                store[:, view.destination] = store[:, view.source]
     return out.view(kv_heads, n, group, -1).permute(1, 0, 2, 3).reshape(1, n, heads, -1), None
 
 

@@ -20,7 +20,7 @@ from transformers import PreTrainedModel
 from backfire.scoring import Refusal, Request, Score
 from backfire.scoring.attention import PackState, PathCache
 from backfire.scoring.head import NonFiniteLogits, read_logits, window_of
-from backfire.scoring.plan import Pack, Trie, build_trie, pack, refusal, total_cost
+from backfire.scoring.plan import Limits, Trie, build_trie, cost, lay_out, packs, refusal, tiles
 from backfire.scoring.twin import split
 
 log = logging.getLogger(__name__)
@@ -40,15 +40,22 @@ class Engine:
     """
 
     def __init__(
-        self, network: PreTrainedModel, *, pack_tokens: int | None = None, memory: int = 1 << 25
+        self, network: PreTrainedModel, *, pack_tokens: int | None = None, memory: int = 1 << 26
     ) -> None:
+        config = network.config.get_text_config()
+        on_cpu = network.device.type == "cpu"
+        per_head = memory // (4 * config.num_attention_heads)
+        self.limits = Limits(
+            pack=pack_tokens or (1024 if on_cpu else 8192),
+            pairs=per_head,
+            # Two megabytes of scores stay in the cache of a core.
+            fast_pairs=(1 << 21) // (4 * config.num_attention_heads) if on_cpu else per_head,
+            fast_tile=64 if on_cpu else 512,
+        )
+        self.head_rows = max(1, memory // (4 * config.vocab_size))
         self.window = window_of(network)
-        self.vocabulary = int(network.config.get_text_config().vocab_size)
         self.device = network.device
         self.body, self.head = split(network)
-        on_cpu = self.device.type == "cpu"
-        self.pack_tokens = pack_tokens or (1024 if on_cpu else 8192)
-        self.numbers = memory // 4
 
     def run(self, requests: Sequence[Request]) -> Iterator[Batch]:
         """Score the requests; yields what each pack completes, as (index, result) pairs.
@@ -68,54 +75,42 @@ class Engine:
             yield [(chosen[i], score) for i, score in batch]
 
     def _run_trie(self, trie: Trie) -> Iterator[list[tuple[int, Score]]]:
-        cost = total_cost(trie)
         given = sum(int(trie.depths[span[-1]]) + 1 for span in trie.spans)
-        packs = list(pack(trie, self.pack_tokens))
+        planned = cost(trie, self.limits)
         log.info(
-            "%d requests of %d tokens: %d tokens to push in %d packs, "
-            "%.4g attention pairs, %d rows of the head",
-            len(trie.spans), given, cost.tokens, len(packs), cost.pairs, cost.rows,
+            "%d requests of %d tokens: %d tokens to push, %d attention pairs, %d rows of the head",
+            len(trie.spans), given, *planned,
         )  # fmt: skip
-        capacity = max(int(trie.depths[p.start]) for p in packs)
-        cache = PathCache(capacity)
+        cache = PathCache(int(trie.depths.max()) + 1 + self.limits.tile(0))
         results = _Results(trie)
         ends = np.array([span[-1] for span in trie.spans])
-        waiting = iter(np.argsort(ends, kind="stable").tolist())
-        following = next(waiting, None)
-        with tqdm(total=cost.tokens, unit="tok", unit_scale=True, mininterval=1) as bar:
-            for current in packs:
-                self._push(trie, current, cache, results)
-                bar.update(current.cost.tokens)
+        waiting = np.argsort(ends, kind="stable").tolist()[::-1]
+        with tqdm(total=planned.tokens, unit="tok", unit_scale=True, mininterval=1) as bar:
+            for start, stop in packs(trie, self.limits):
+                self._push(trie, start, stop, cache, results)
+                bar.update(stop - start)
                 done = []
-                while following is not None and ends[following] < current.stop:
-                    done.append((following, results.score(following)))
-                    following = next(waiting, None)
+                while waiting and ends[waiting[-1]] < stop:
+                    request = waiting.pop()
+                    done.append((request, results.score(request)))
                 if done:
                     yield done
 
     @torch.inference_mode()
-    def _push(self, trie: Trie, current: Pack, cache: PathCache, results: _Results) -> None:
-        """One forward pass, and the head at the rows that are scored."""
-        nodes = slice(current.start, current.stop)
-        depths = torch.from_numpy(trie.depths[nodes])
-        state = PackState(
-            blocks=current.blocks,
-            depths=depths,
-            keep=torch.from_numpy(current.keep).to(self.device),
-            cache=cache,
-            scores=self.numbers,
-        )
+    def _push(self, trie: Trie, start: int, stop: int, cache: PathCache, results: _Results) -> None:
+        """One forward pass, and the head at the rows that are asked for."""
+        cut = [lay_out(trie, *edges) for edges in tiles(trie, start, stop, self.limits)]
         hidden = self.body(
-            input_ids=torch.from_numpy(trie.tokens[nodes])[None].to(self.device),
-            position_ids=depths[None].to(self.device),
+            input_ids=torch.from_numpy(trie.tokens[None, start:stop]).to(self.device),
+            position_ids=torch.from_numpy(trie.depths[None, start:stop]).to(self.device),
             use_cache=False,
-            pack_state=state,
+            pack_state=PackState(trie, cut, cache, self.device),
         ).last_hidden_state[0]
-        size = max(1, self.numbers // self.vocabulary)
-        for first in range(0, len(current.rows), size):
-            rows = current.rows[first : first + size]
-            offsets = torch.from_numpy(rows - current.start).to(self.device)
-            results.read(rows, self.head(inputs_embeds=hidden[offsets][None]).logits[0])
+        offsets = np.flatnonzero(trie.rows[start:stop])
+        for first in range(0, len(offsets), self.head_rows):
+            some = offsets[first : first + self.head_rows]
+            given = hidden[torch.from_numpy(some).to(self.device)]
+            results.read(start + some, self.head(inputs_embeds=given[None]).logits[0])
 
 
 class _Results:

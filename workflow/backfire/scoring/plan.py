@@ -1,21 +1,21 @@
-"""From requests to a token trie, and from the trie to packs of one forward pass each.
+"""From requests to a token trie, and from the trie to forward passes.
 
 The requests are sorted by their tokens, so that each one only adds to the trie what it does not
-share with the one before it, and the nodes, numbered as they are added, stand in preorder: a
-subtree is a range of node numbers. Two facts follow and carry the whole engine.
+share with the one before it, and the nodes, numbered as they are added, stand in preorder. Then
+whatever the nodes of a range attend to outside of it lies on one path, the ancestors of its first
+node. The plan cuts the nodes into ranges twice:
 
-- A pack is a range of nodes. Whatever its nodes attend to outside of it lies on one path, the
-  ancestors of its first node, so the key-value cache is a single sequence and every node is
-  pushed through the model exactly once.
-- The keys of a run of nodes are seen by a range of queries, their subtree, so attention is a few
-  dense products (`Block`), and a key's column in the score matrix is its depth: what a query may
-  see is a comparison of depths, sliding windows included.
+- A pack is pushed through the layers in one forward pass. Every node is in one pack, so each
+  distinct (prefix, token) is computed once, however the cuts fall.
+- A tile, within a pack, is what attention works on: its queries see the keys of the path and of
+  the tile itself, which lie side by side in a cache that never holds more than one path.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -32,11 +32,11 @@ class Trie:
     """The distinct (prefix, token) pairs of some requests, `n` nodes in preorder.
 
     Attributes:
-        tokens: int64 `(n,)`, the token of each node.
-        depths: int64 `(n,)`, its position in the sequence, 0 for a first token.
-        parents: int64 `(n,)`, the node before it, -1 for a first token.
-        targets: int64 `(t,)`, the nodes that are scored, ordered by their parents.
-        lasts: bool `(n,)`, whether a continuation ends there.
+        tokens: `(n,)`, the token of each node.
+        depths: `(n,)`, its position in the sequence, 0 for a first token.
+        parents: `(n,)`, the node before it, -1 for a first token.
+        targets: `(t,)`, the nodes that are scored, ordered by their parents.
+        rows: bool `(n,)`, the nodes whose next token is asked for: what the head computes.
         spans: for each request, the nodes of its continuation.
     """
 
@@ -44,16 +44,16 @@ class Trie:
     depths: Ints
     parents: Ints
     targets: Ints
-    lasts: Bools
+    rows: Bools
     spans: list[Ints]
 
 
 class Cost(NamedTuple):
-    """What a pack, or a sum of them, asks of the machine.
+    """What a pack, or a whole plan, asks of the machine.
 
     Attributes:
         tokens: nodes pushed through the layers.
-        pairs: (query, key) pairs of attention, per head and layer of full attention.
+        pairs: products of a query and a key, per head and layer.
         rows: positions at which the language-model head is computed.
     """
 
@@ -61,41 +61,54 @@ class Cost(NamedTuple):
     pairs: int
     rows: int
 
-    def __add__(self, other: tuple[int, ...]) -> Cost:  # type: ignore[override]
-        return Cost(*(a + b for a, b in zip(self, other, strict=True)))
 
+class Limits(NamedTuple):
+    """How large the parts of a plan may be.
 
-class Block(NamedTuple):
-    """Keys at `depth`, `depth + 1`, ... that the queries `first` to `last` (exclusive) attend to.
-
-    `start` and `stop` number the keys within the pack, or within the cached path.
+    Attributes:
+        pack: the most nodes of a pack.
+        pairs: the most pairs of a tile, as memory allows.
+        fast_pairs: the most pairs of a tile, as the processor's cache advises.
+        fast_tile: nodes below which a tile is not cut for the sake of that advice.
     """
 
-    cached: bool
+    pack: int
+    pairs: int
+    fast_pairs: int
+    fast_tile: int
+
+    def tile(self, depth: int) -> int:
+        """The most nodes of a tile that starts at `depth`: `n * (depth + n)` pairs."""
+        advised = max(self.fast_tile, _largest(self.fast_pairs, depth))
+        return max(1, min(advised, _largest(self.pairs, depth)))
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """Nodes `start` to `stop` (exclusive) of a trie, `n` of them.
+
+    Attributes:
+        depth: how many keys the path to the first node has.
+        limits: `(n,)`, how many of them, from the first on, each node sees.
+        family: bool `(n, n)`, which nodes of the tile each node sees: its ancestors and itself.
+        kept: `(k,)`, offsets of nodes that are on the path to the next tile.
+    """
+
     start: int
     stop: int
     depth: int
-    first: int
-    last: int
+    limits: Ints
+    family: Bools
+    kept: Ints
 
 
 @dataclass(frozen=True, slots=True)
 class Pack:
-    """The nodes `start` to `stop` (exclusive) of a trie, pushed in one forward pass.
-
-    Attributes:
-        rows: int64 `(r,)`, the nodes at which the head is computed.
-        blocks: which keys which queries attend to, by offset within the pack.
-        keep: int64 `(k,)`, offsets of the nodes that later packs attend to.
-        cost: what it asks of the machine.
-    """
+    """The nodes `start` to `stop` (exclusive) of a trie, and the tiles that they form."""
 
     start: int
     stop: int
-    rows: Ints
-    blocks: tuple[Block, ...]
-    keep: Ints
-    cost: Cost
+    tiles: list[Tile]
 
 
 def refusal(request: Request, window: int) -> Refusal | None:
@@ -114,72 +127,87 @@ def refusal(request: Request, window: int) -> Refusal | None:
 
 
 def build_trie(requests: Sequence[Request]) -> Trie:
-    """The trie of the requests, contexts and continuations alike."""
+    """The trie of one request or more, contexts and continuations alike."""
     sequences = [np.array(r.context_ids + r.continuation_ids, dtype=np.int64) for r in requests]
     # Big-endian bytes compare as the ids do.
     order = sorted(range(len(requests)), key=lambda i: sequences[i].astype(">u4").tobytes())
-    longest = max(map(len, sequences), default=0)
-    path = np.full(longest + 1, -1, dtype=np.int64)  # path[d + 1]: the current node at depth d
-    previous = np.empty(0, dtype=np.int64)
+    path = np.full(max(map(len, sequences)) + 1, -1)  # path[d + 1]: the current node at depth d
     tokens, depths, parents = [], [], []
-    spans = [previous] * len(requests)
+    spans = [path] * len(requests)
+    previous = sequences[order[0]][:0]
     n = 0
     for i in order:
         ids = sequences[i]
-        shared = _shared_prefix(previous, ids)
-        fresh = len(ids) - shared
-        path[shared + 1 : len(ids) + 1] = np.arange(n, n + fresh)
+        shared, length = _shared_prefix(previous, ids), len(ids)
+        path[shared + 1 : length + 1] = np.arange(n, n + length - shared)
         tokens.append(ids[shared:])
-        depths.append(np.arange(shared, len(ids)))
-        parents.append(path[shared : len(ids)].copy())
-        spans[i] = path[len(requests[i].context_ids) + 1 : len(ids) + 1].copy()
+        depths.append(np.arange(shared, length))
+        parents.append(path[shared:length].copy())
+        spans[i] = path[len(requests[i].context_ids) + 1 : length + 1].copy()
         previous = ids
-        n += fresh
-    parent = np.concatenate([previous[:0], *parents])
-    scored = np.zeros(n, dtype=np.bool_)
-    lasts = np.zeros(n, dtype=np.bool_)
-    for span in spans:
-        scored[span] = True
-        lasts[span[-1]] = True
-    targets = np.flatnonzero(scored)
+        n += length - shared
+    parent = np.concatenate(parents)
+    targets = np.unique(np.concatenate(spans))
+    rows = np.zeros(n, dtype=np.bool_)
+    rows[parent[targets]] = True
+    rows[[span[-1] for span in spans]] = True
     return Trie(
-        tokens=np.concatenate([previous[:0], *tokens]),
-        depths=np.concatenate([previous[:0], *depths]),
+        tokens=np.concatenate(tokens),
+        depths=np.concatenate(depths),
         parents=parent,
         targets=targets[np.argsort(parent[targets], kind="stable")],
-        lasts=lasts,
+        rows=rows,
         spans=spans,
     )
 
 
-def pack(trie: Trie, size: int) -> Iterator[Pack]:
-    """Cut a trie into packs of near-equal length, of at most `size` nodes each.
+def packs(trie: Trie, limits: Limits) -> list[tuple[int, int]]:
+    """The nodes of each pack: as few packs as the limit allows, of near-equal length.
 
-    Since a cut costs nothing but the shorter matrix products, the packs are as few as `size`
-    allows: the caller derives it from the memory that it may use.
+    A cut recomputes nothing and larger matrix products are faster, so that is cheapest.
     """
     n = len(trie.tokens)
-    count = -(-n // size)
-    rows = trie.lasts.copy()
-    rows[trie.parents[trie.targets]] = True
-    for i in range(count):
-        start, stop = n * i // count, n * (i + 1) // count
-        head = start + np.flatnonzero(rows[start:stop])
-        pairs = int((trie.depths[start:stop] + 1).sum())
-        yield Pack(
-            start=start,
-            stop=stop,
-            rows=head,
-            blocks=tuple(_blocks(trie, start, stop)),
-            keep=_kept(trie, start, stop),
-            cost=Cost(stop - start, pairs, len(head)),
-        )
+    count = -(-n // limits.pack)
+    edges = [n * i // count for i in range(count + 1)]
+    return list(pairwise(edges))
 
 
-def total_cost(trie: Trie) -> Cost:
-    """The cost of a whole trie, however it is cut."""
-    rows = np.union1d(trie.parents[trie.targets], np.flatnonzero(trie.lasts))
-    return Cost(len(trie.tokens), int((trie.depths + 1).sum()), len(rows))
+def tiles(trie: Trie, start: int, stop: int, limits: Limits) -> Iterator[tuple[int, int]]:
+    """The nodes of each tile of a pack."""
+    while start < stop:
+        size = limits.tile(int(trie.depths[start]))
+        count = -(-(stop - start) // size)
+        end = start + -(-(stop - start) // count)
+        yield start, end
+        start = end
+
+
+def cost(trie: Trie, limits: Limits) -> Cost:
+    """The cost of a trie cut under the limits."""
+    pairs = 0
+    for pack in packs(trie, limits):
+        for start, stop in tiles(trie, *pack, limits):
+            pairs += (stop - start) * (int(trie.depths[start]) + stop - start)
+    return Cost(len(trie.tokens), pairs, int(trie.rows.sum()))
+
+
+def lay_out(trie: Trie, start: int, stop: int) -> Tile:
+    """What attention needs to know of a tile."""
+    n, depth = stop - start, int(trie.depths[start])
+    limits = np.empty(n, dtype=np.int64)
+    family = np.eye(n, dtype=np.bool_)
+    for node, parent in enumerate((trie.parents[start:stop] - start).tolist()):
+        if parent < 0:
+            limits[node] = trie.depths[start + node]
+        else:
+            limits[node] = limits[parent]
+            family[node] |= family[parent]
+    kept = []
+    node = int(trie.parents[stop]) if stop < len(trie.parents) else -1
+    while node >= start:
+        kept.append(node - start)
+        node = int(trie.parents[node])
+    return Tile(start, stop, depth, limits, family, np.array(kept[::-1], dtype=np.int64))
 
 
 def _shared_prefix(left: Ints, right: Ints) -> int:
@@ -188,32 +216,6 @@ def _shared_prefix(left: Ints, right: Ints) -> int:
     return int(differ.argmax()) if differ.any() else n
 
 
-def _blocks(trie: Trie, start: int, stop: int) -> Iterator[Block]:
-    """Walk the runs of the pack in preorder, closing a key range when its subtree ends."""
-    n = stop - start
-    heads = np.flatnonzero(trie.parents[start:stop] != np.arange(start - 1, stop - 1))
-    runs = sorted({0, *heads.tolist()})
-    depth = int(trie.depths[start])
-    opened: list[Block] = [Block(True, 0, depth, 0, 0, n)] if depth else []
-    for run, end in zip(runs, [*runs[1:], n], strict=True):
-        depth = int(trie.depths[start + run])
-        while opened and opened[-1].depth + opened[-1].stop - opened[-1].start > depth:
-            block = opened.pop()
-            inside = max(depth - block.depth, 0)  # keys that the new run still sees
-            if inside:
-                opened.append(block._replace(stop=block.start + inside))
-            cut = block.start + inside
-            first = block.first if block.cached else cut
-            yield block._replace(start=cut, depth=block.depth + inside, first=first, last=run)
-        opened.append(Block(False, run, end, depth, run, n))
-    yield from opened
-
-
-def _kept(trie: Trie, start: int, stop: int) -> Ints:
-    """The offsets of those nodes of a pack that are ancestors of the node after it."""
-    kept = []
-    node = int(trie.parents[stop]) if stop < len(trie.parents) else -1
-    while node >= start:
-        kept.append(node - start)
-        node = int(trie.parents[node])
-    return np.array(kept[::-1], dtype=np.int64)
+def _largest(pairs: int, depth: int) -> int:
+    """The largest n with n * (depth + n) <= pairs."""
+    return int(((depth * depth + 4 * pairs) ** 0.5 - depth) / 2)
