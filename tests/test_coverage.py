@@ -12,7 +12,7 @@ STUDIES = 400
 @pytest.fixture(scope="module")
 def found() -> pd.DataFrame:
     frame = measured(studies=STUDIES, resamples=1000)
-    return frame.set_index(["interval", "template_effect", "tasks"])["coverage"]
+    return frame.set_index(["interval", "template_effect", "tasks"])["coverage"].sort_index()
 
 
 @pytest.mark.slow
