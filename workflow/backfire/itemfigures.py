@@ -55,7 +55,17 @@ def _sign_panel(ax: Axes, rows: pd.DataFrame, deciles: pd.DataFrame, confidence:
     )
     wide = wide.dropna().reset_index()
     before, after = wide["logprob_pre"], wide["logprob_fail"]
-    ax.plot(before, after, "o", color="#0072B2", markersize=3.5, alpha=0.55, label="item", zorder=2)
+    ax.plot(
+        before,
+        after,
+        "o",
+        color="#56B4E9",
+        markersize=4,
+        markeredgecolor=INK,
+        markeredgewidth=0.4,
+        label="item",
+        zorder=2,
+    )
     low = min(before.min(), after.min()) * 1.03
     ax.set(xlim=(low, 0), ylim=(low, 0))
     ax.plot([low, 0], [low, 0], "--", color=style.SOFT, linewidth=1, label="no change, G = 0")

@@ -9,15 +9,12 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-import numpy as np
-import pandas as pd
-
 from backfire.cells import Cell, Reading, Study, format_interval, format_value
 from backfire.figures import families_statement
 from backfire.measures import find
 from backfire.report_inputs import ReportInputs
 from backfire.summary import ESTIMAND, label
-from backfire.tabular import Entry, Table
+from backfire.tabular import Entry, Table, of_frame
 from backfire.verdict import (
     SHORT,
     Sentence,
@@ -28,6 +25,7 @@ from backfire.verdict import (
     headline,
     in_short,
     per_token,
+    rewrite,
     rewrites,
     right_action,
     share_of_items,
@@ -76,7 +74,7 @@ def finding(inputs: ReportInputs, study: Study) -> Values:
     for model, environment, title in found:
         reading = effect(study, model, environment)
         if len(found) <= FEW:
-            sentences = verdict_of(inputs, study, model, environment)
+            sentences = [s for s in verdict_of(inputs, study, model, environment) if s]
         else:
             sentences = [in_short(study, model, environment)]
         verdicts.append((title, SHORT[reading], sentences))
@@ -84,9 +82,13 @@ def finding(inputs: ReportInputs, study: Study) -> Values:
 
 
 def verdict_of(inputs: ReportInputs, study: Study, model: str, environment: str) -> list[Sentence]:
+    """The headline, the size per token, and whether the described record is the cure."""
+    backfires = effect(study, model, environment) is Reading.BELOW
+    remedy = [rewrite(study, model, environment, "abstract")] if backfires else []
     return [
         *headline(study, model, environment, label(model, inputs.cards[model])),
         *per_token(study, model, environment),
+        *remedy,
         *cautions(study, model, environment),
     ]
 
@@ -172,8 +174,8 @@ def methods(inputs: ReportInputs, study: Study) -> Values:
         "cards": {label(model, card): card for model, card in inputs.cards.items()},
         "checked": bool(len(checks)),
         "passed": bool(len(checks)) and bool(checks["ok"].all()),
-        "checks": _as_table("checks", "Stored scores repeated by the plain loop", checks),
-        "steps": _as_table("steps", "Time and memory of each kind of job", inputs.steps),
+        "checks": of_frame("checks", "Stored scores repeated by the plain loop.", checks),
+        "steps": of_frame("steps", "Time and memory of each kind of job.", inputs.steps),
         "tables": inputs.showing("environments", "conditions", "holm"),
         "versions": inputs.versions,
         "config": inputs.config,
@@ -211,22 +213,6 @@ def _measure_row(cell: Cell, name: str) -> tuple[Entry, ...]:
         Entry(find(cell.measure).unit),
         Entry(cell.status),
     )
-
-
-def _as_table(name: str, caption: str, frame: pd.DataFrame) -> Table | None:
-    if not len(frame):
-        return None
-    rows = tuple(tuple(map(_entry, row)) for row in frame.to_numpy(dtype=object))
-    return Table(name, caption, tuple(c.replace("_", " ") for c in frame.columns), rows, frame)
-
-
-def _entry(value: Any) -> Entry:
-    if isinstance(value, bool | np.bool_):
-        return Entry("yes" if value else "no")
-    if isinstance(value, int | float | np.number):
-        number = float(value)
-        return Entry(f"{number:.3g}" if abs(number) < 1000 else f"{number:.0f}", number)
-    return Entry(str(value))
 
 
 def _if_any(**values: Any) -> Values | None:
