@@ -192,27 +192,31 @@ def claims(comparison: pd.DataFrame, labels: Mapping[str, str]) -> list[str]:
     for (model, environment), rows in comparison.groupby(["model", "environment"], sort=False):
         beside = f"{environment}, {labels[str(model)]} beside {rows['published_as'].iloc[0]}"
         informative = rows[rows["sign"] != ""]
-        same = informative["sign"] == "same"
         with_margin = rows[rows["agreement"] != ""]
         counts = with_margin["agreement"].value_counts()
-        if len(informative) == 0:
-            verdict = "No published sign is informative"
-        elif same.all():
-            verdict = "Consistent with the published signs"
-        else:
-            odd = informative[~same]
-            where = ", ".join(
-                f"{_cell_name(row)} ({row['sign']})" for row in odd.to_dict("records")
-            )
-            verdict = f"Not consistent with every published sign: {where}"
+        same = (informative["sign"] == "same").sum()
         said.append(
             f"{beside} as published: of {len(informative)} cells whose published sign is "
-            f"informative, {same.sum()} have the same sign. Of {len(with_margin)} cells with a "
-            f"margin, {counts.get('within', 0)} agree within it, {counts.get('undecided', 0)} are "
-            f"undecided and {counts.get('beyond', 0)} lie beyond it. {verdict}, under these "
+            f"informative, {same} have the same sign. Of {len(with_margin)} cells with a margin, "
+            f"{counts.get('within', 0)} agree within it, {counts.get('undecided', 0)} are undecided "
+            f"and {counts.get('beyond', 0)} lie beyond it. {_verdict(informative)}, under these "
             "weights and rewritten items."
         )
     return said
+
+
+def _verdict(informative: pd.DataFrame) -> str:
+    """What the signs allow one to say; a sign that is unclear here contradicts nothing."""
+    found = {
+        sign: ", ".join(_cell_name(row) for row in rows.to_dict("records"))
+        for sign, rows in informative.groupby("sign")
+    }
+    if "opposite" in found:
+        return f"Not consistent with the published sign of {found['opposite']}"
+    if "same" not in found:
+        return "No sign can be compared"
+    clear = "Consistent with the published signs"
+    return f"{clear}, except that {found['unclear']} is unclear" if "unclear" in found else clear
 
 
 DEPENDENCE = (
