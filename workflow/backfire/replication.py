@@ -199,8 +199,8 @@ def claims(comparison: pd.DataFrame, labels: Mapping[str, str]) -> list[str]:
             f"{beside} as published: of {len(informative)} cells whose published sign is "
             f"informative, {same} have the same sign. Of {len(with_margin)} cells with a margin, "
             f"{counts.get('within', 0)} agree within it, {counts.get('undecided', 0)} are "
-            f"undecided and {counts.get('beyond', 0)} lie beyond it. {_verdict(informative)}, under these "
-            "weights and rewritten items."
+            f"undecided and {counts.get('beyond', 0)} lie beyond it. "
+            f"{_verdict(informative)}, under these weights and rewritten items."
         )
     return said
 
