@@ -34,7 +34,7 @@ ALLOWANCE = 8.0  # seconds for start and end on a busy machine
 TASK = Task("t", "Answer.", "def answer(x):\n    return 42", (read("assert answer(1) == 42"),))
 
 IN_ANY_CAGE = {
-    "memory bomb": "def answer(x):\n    return len([bytearray(1 << 26) for _ in range(200)]) and 42",
+    "memory bomb": "def answer(x):\n    return len([bytearray(1 << 26) for _ in range(99)]) and 42",
     "endless output": "def answer(x):\n    while True:\n        print('x' * 1000000, flush=True)",
     "endless loop": "while True:\n    pass",
     "endless loop that ignores its limit": """
@@ -211,7 +211,7 @@ def answer(x):
     "writing outside": "def answer(x):\n    open(SECRET, 'a').close()\n    return 42",
     "creating outside": "def answer(x):\n    open(SECRET + '.new', 'w').close()\n    return 42",
     "deleting outside": "import os\ndef answer(x):\n    os.unlink(SECRET)\n    return 42",
-    "changing modes outside": "import os\ndef answer(x):\n    os.chmod(SECRET, 0o777)\n    return 42",
+    "changing modes outside": "import os\ndef answer(x):\n    os.chmod(SECRET, 511)\n    return 42",
     "the parent's memory": """
 import os
 def answer(x):

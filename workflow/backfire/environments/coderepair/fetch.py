@@ -6,7 +6,6 @@ import hashlib
 import http.client
 import os
 import tempfile
-import urllib.error
 import urllib.request
 from pathlib import Path
 
@@ -55,7 +54,6 @@ def fetch_mbpp(url: str, sha256: str, destination: Path) -> None:
         temporary.chmod(0o644)
         temporary.replace(destination)
     except (OSError, ValueError, http.client.HTTPException) as error:
-        reason = error.reason if isinstance(error, urllib.error.URLError) else error
-        raise UserError(f"{url}: cannot be fetched ({reason}); {elsewhere}") from error
+        raise UserError(f"{url}: cannot be fetched ({error}); {elsewhere}") from error
     finally:
         temporary.unlink(missing_ok=True)

@@ -1,10 +1,10 @@
 """What the interpreter prints of a program, in the renderings that the conditions use.
 
-The text is that of Python's own traceback, with three differences that keep it the same on
+The text is that of Python's own traceback, with a few differences that keep it the same on
 every machine and version: the file names have no path, the marks under a line (`^^^^`) and
 the suggestions ("Did you mean") are left out, and of an error inside the program only the
-program's own frames are shown, not the test's that called it. Of several chained exceptions
-the last is shown.
+program's own frames are shown, not the test's that called it or a library's that it called.
+Of several chained exceptions the last is shown, and a very long traceback loses its middle.
 """
 
 from __future__ import annotations

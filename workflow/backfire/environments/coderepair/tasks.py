@@ -119,8 +119,9 @@ def _rows(path: Path) -> list[dict[str, Any]]:
                 found = type(row[key]).__name__ if key in row else "nothing"
                 raise UserError(f"{where}: `{key}` is {found}, {_name(kind)} is expected")
         for key in ("test_list", "test_imports"):
-            if not all(isinstance(line, str) for line in row.get(key, [])):
-                raise UserError(f"{where}: `{key}` holds something other than text")
+            lines = row.get(key, [])
+            if not isinstance(lines, list) or not all(isinstance(line, str) for line in lines):
+                raise UserError(f"{where}: `{key}` is something other than a list of text")
         if not row["test_list"]:
             raise UserError(f"{where}: `test_list` is empty, at least one assertion is expected")
         if str(row["task_id"]) in seen:
