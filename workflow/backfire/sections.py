@@ -128,8 +128,10 @@ def remedies(inputs: ReportInputs, study: Study) -> Values | None:
 
 
 def signmap(inputs: ReportInputs, study: Study) -> Values | None:
-    tables = inputs.showing("signmap", "deciles")
-    return {"tables": tables} if tables or "signmap" in inputs.figures else None
+    tables = inputs.showing("signmap")
+    if not tables and "signmap" not in inputs.figures:
+        return None
+    return {"tables": tables, "tucked": inputs.showing("deciles")}
 
 
 def repetition(inputs: ReportInputs, study: Study) -> Values | None:
@@ -143,7 +145,8 @@ def families(inputs: ReportInputs, study: Study) -> Values | None:
         return None
     return {
         "statement": families_statement(study),
-        "tables": inputs.showing("families", "G_operator", "operators", "G_step", "G_template"),
+        "tables": inputs.showing("families", "G_operator"),
+        "tucked": inputs.showing("operators", "G_step", "G_template"),
     }
 
 

@@ -94,8 +94,8 @@ SHORT = {
     Reading.BELOW: "backfires",
     Reading.ABOVE: "helps",
     Reading.NEGLIGIBLE: "does nothing, within the margin",
-    Reading.UNCLEAR: "no clear effect",
-    Reading.UNDEFINED: "undecided: no interval",
+    Reading.UNCLEAR: "has no clear effect",
+    Reading.UNDEFINED: "cannot be judged",
 }
 """The verdict on the standard record in a few words."""
 
