@@ -223,9 +223,15 @@ def drop_reverse(node: cst.CSTNode, site: Site) -> Iterator[Edit]:
             yield site.replace(node, site.code(node.args[0]))
         elif isinstance(node.func, cst.Attribute) and node.func.attr.value == "reverse":
             yield site.replace(node, site.code(node.func.value))
-        for before, argument in zip(node.args, node.args[1:], strict=False):
-            if argument.keyword is not None and site.code(argument) == "reverse=True":
-                yield Edit(site.span(before)[1], site.span(argument)[1], "")
+        for number, argument in enumerate(node.args):
+            named = argument.keyword is not None and argument.keyword.value == "reverse"
+            if named and site.code(argument.value) == "True":
+                start, end = site.span(argument)
+                if number > 0:
+                    start = site.span(node.args[number - 1])[1]
+                elif len(node.args) > 1:
+                    end = site.span(node.args[1])[0]
+                yield Edit(start, end, "")
 
 
 @operator
@@ -262,17 +268,22 @@ def drop_return(node: cst.CSTNode, site: Site) -> Iterator[Edit]:
 @operator
 def undefined_name(node: cst.CSTNode, site: Site) -> Iterator[Edit]:
     """A variable is misspelt where it is read, as a name that nothing defines."""
-    if isinstance(node, cst.Name) and node.value in site.bound and site.is_read(node):
+    if not (isinstance(node, cst.Name) and node.value in site.bound and site.is_read(node)):
+        return
+    parent = site.parents[node]
+    if not (isinstance(parent, cst.Arg) and parent.keyword is node):
         yield site.replace(node, misspelt(node.value, site.bound))
 
 
 @operator
 def flip_arith(node: cst.CSTNode, site: Site) -> Iterator[Edit]:
     """An arithmetic operator becomes another: `+` and `-` each other, `*` `+`, `/` `*`, ..."""
-    if isinstance(node, cst.BinaryOperation) and isinstance(node.left, cst.SimpleString):
-        return  # "..." % values is formatting
     if isinstance(node, cst.BinaryOperation):
-        yield from _swap(node.operator, site, _ARITHMETIC)
+        formatting = isinstance(node.left, cst.SimpleString) and isinstance(
+            node.operator, cst.Modulo
+        )
+        if not formatting:
+            yield from _swap(node.operator, site, _ARITHMETIC)
     elif isinstance(node, cst.AugAssign):
         yield from _swap(node.operator, site, _AUGMENTED)
 
