@@ -1,22 +1,25 @@
 # make          set up, run the default study, print its summary and where the report is
-# make test     set up, run the tests
+# make test     set up, run all checks and tests
 # make smoke    the study on five items, in results/smoke
-# make TORCH=cpu ...   on Linux without a GPU: the small CPU build of torch
+# make TORCH=cpu    on Linux without a GPU: the small CPU build of torch
 PYTHON ?= python3
 CORES ?= all
 TORCH ?=
 VENV := .venv
 BIN := $(VENV)/bin
-SNAKEMAKE := $(BIN)/snakemake --cores $(CORES) --rerun-incomplete
+SNAKEMAKE := $(BIN)/snakemake --cores $(CORES) --rerun-incomplete --quiet rules
 TORCH_INDEX := $(if $(filter cpu,$(TORCH)),--extra-index-url https://download.pytorch.org/whl/cpu)
 
 .PHONY: study smoke test lint lock clean
 
 study: $(VENV)/.ready
-	@$(BIN)/python workflow/run.py --cores $(CORES)
+	$(SNAKEMAKE)
+	@cat results/summary.txt
 
 smoke: $(VENV)/.ready
-	@$(BIN)/python workflow/run.py --cores $(CORES) --smoke
+	$(SNAKEMAKE) resources/models/bundled/smollm2-135m
+	$(SNAKEMAKE) --directory results/smoke --configfile config.smoke.yaml --replace-workflow-config
+	@cat results/smoke/results/summary.txt
 
 test: lint
 	$(BIN)/pytest
@@ -29,7 +32,7 @@ lint: $(VENV)/.ready
 	$(BIN)/snakemake --lint
 
 $(VENV)/.ready: requirements.lock
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Backfire needs Python 3.11 or newer; this is %s. Name another with: make PYTHON=..." % sys.version.split()[0])'
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Backfire needs Python 3.11 or newer and this is %s; name another with: make PYTHON=..." % sys.version.split()[0] or 0)'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --upgrade pip
 	$(BIN)/pip install --quiet $(TORCH_INDEX) -r requirements.lock

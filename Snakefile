@@ -15,6 +15,10 @@ include: "workflow/rules/figures.smk"
 include: "workflow/rules/report.smk"
 
 
+onstart:
+    hold_lock()
+
+
 rule all:
     default_target: True
     input:

@@ -17,7 +17,10 @@ try:
 except UserError as error:
     raise WorkflowError(str(error)) from None
 
-locks.try_hold(Path(".snakemake")) if not workflow.output_settings.dryrun else None
+# Whether this start will execute anything is known at `onstart` alone; but a lock that a killed
+# run left must be cleared before Snakemake looks for it.
+if workflow.is_main_process and not workflow.output_settings.dryrun:
+    locks.try_hold(Path(".snakemake"))
 
 SCORING_THREADS = config.get("scoring", {}).get("threads", 1)
 CELLS = study.cells(config)
@@ -42,6 +45,13 @@ wildcard_constraints:
     condition=study.one_of(study.conditions_of(config)),
     bundle=study.one_of(bundles.BUNDLES),
     shard=r"\d+",
+
+
+def hold_lock():
+    try:
+        locks.hold(Path(".snakemake"))
+    except UserError as error:
+        raise WorkflowError(str(error)) from None
 
 
 def model_folder(wildcards):
