@@ -197,15 +197,21 @@ def test_the_summary_holds_every_estimate() -> None:
         assert cells[3:5] == [str(row["n"]), str(row["n_clusters"])]
 
 
+def test_the_summary_splits_the_gain() -> None:
+    text = summary(Study(fakes.estimates("m", "e")), "m", fakes.CARD)
+    for value in (*fakes.FAMILIES, *fakes.OPERATORS):
+        assert text.count(f"| {escape(value)} |") == 1
+    assert text.index("| error family |") < text.index("| operator |")
+
+
 def test_markdown_survives_hostile_names() -> None:
     assert escape("a|b\n<script> `x`") == r"a\|b \<script\> \`x\`"
     hostile = {**fakes.CARD, "weights": "<b>|</b>"}
     text = summary(Study(fakes.estimates("m", "e")), "m", hostile)
     assert text.startswith(r"# m (\<b\>\|\</b\>)")
-    widths = {
-        len(re.split(r"(?<!\\)\|", line)) for line in text.splitlines() if line.startswith("|")
-    }
-    assert len(widths) == 1
+    tables = itertools.groupby(text.splitlines(), key=lambda line: line.startswith("|"))
+    for lines in (list(lines) for piped, lines in tables if piped):
+        assert len({len(re.split(r"(?<!\\)\|", line)) for line in lines}) == 1
 
 
 def test_the_terminal_gets_every_model_and_fits() -> None:

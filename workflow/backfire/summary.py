@@ -66,6 +66,8 @@ def summary(study: Study, model: str, card: Mapping[str, Any], tables: Iterable[
         for sentence in findings(study, model, environment, name):
             lines += [f"- {markdown(sentence)}"]
         lines += ["", *measure_table(study, model, environment), ""]
+        for dimension in ("error_family", "operator"):
+            lines += group_table(study, model, environment, dimension)
     for table in tables:
         lines += [table.strip(), ""]
     lines += ["## How to read this", "", ESTIMAND, "", *_identity(card)]
@@ -94,6 +96,25 @@ def measure_table(study: Study, model: str, environment: str) -> list[str]:
             f"| {cell.clusters} | {measure.unit} | {escape(measure.formula)} |"
         )
     return lines
+
+
+def group_table(study: Study, model: str, environment: str, dimension: str) -> list[str]:
+    """G by the values of a dimension, most negative first; no lines where items have none."""
+    groups = [
+        (cell.mean, value, cell)
+        for value, cell in study.by_group("G", dimension)
+        if (cell.model, cell.environment) == (model, environment)
+    ]
+    if not groups:
+        return []
+    lines = [f"| {dimension.replace('_', ' ')} | G, nats | interval | n | tasks |"]
+    lines.append("|---|--:|:-:|--:|--:|")
+    for _, value, cell in sorted(groups):
+        lines.append(
+            f"| {escape(value)} | {emphasised(cell)} | {format_interval(cell)} | {cell.n} "
+            f"| {cell.clusters} |"
+        )
+    return [*lines, ""]
 
 
 def emphasised(cell: Cell) -> str:
