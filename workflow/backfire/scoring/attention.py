@@ -6,8 +6,8 @@ number of engines can live in one process.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import torch
@@ -19,23 +19,30 @@ from backfire.scoring.plan import Tile, Trie
 NAME = "backfire_trie"
 
 
-@dataclass
-class PathCache:
-    """Per layer, the keys and the values of one path, and of a tile after it.
+class Workspace:
+    """Memory that attention writes over and over: the cache of one path, a score matrix.
 
-    Each is `(kv_heads, capacity, size)`, where the index of a key of the path is its depth.
+    Per layer, the keys and the values of a path, and of a tile after it, are
+    `(kv_heads, capacity, size)`; the index of a key of the path is its depth.
     """
 
-    capacity: int
-    layers: dict[int, tuple[Tensor, Tensor]] = field(default_factory=dict)
+    def __init__(self, capacity: int) -> None:
+        self._capacity = capacity
+        self._cache: dict[int, tuple[Tensor, Tensor]] = {}
+        self._scores = torch.empty(0)
 
-    def of(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-        """The layer's keys and values, of the kind that is given."""
-        if layer not in self.layers:
-            self.layers[layer] = tuple(  # type: ignore[assignment]
-                new.new_empty(new.shape[0], self.capacity, new.shape[2]) for new in (keys, values)
-            )
-        return self.layers[layer]
+    def cache(self, layer: int, like: Tensor) -> tuple[Tensor, Tensor]:
+        """The keys and the values of a layer whose new ones are `like` `(kv_heads, n, size)`."""
+        if layer not in self._cache:
+            shape = (like.shape[0], self._capacity, like.shape[2])
+            self._cache[layer] = like.new_empty(shape), like.new_empty(shape)
+        return self._cache[layer]
+
+    def scores(self, like: Tensor, *shape: int) -> Tensor:
+        """A matrix to be written; it replaces the last one."""
+        if self._scores.numel() < math.prod(shape):
+            self._scores = like.new_empty(math.prod(shape))
+        return self._scores[: math.prod(shape)].view(shape)
 
 
 class View(NamedTuple):
@@ -59,10 +66,10 @@ class View(NamedTuple):
 
 
 class PackState:
-    """The pack in flight: its tiles, seen through full or sliding windows, and the cache."""
+    """The pack in flight: its tiles, seen through full or sliding windows, and the workspace."""
 
-    def __init__(self, trie: Trie, tiles: Sequence[Tile], cache: PathCache, device: torch.device):
-        self.trie, self.tiles, self.cache, self.device = trie, tiles, cache, device
+    def __init__(self, trie: Trie, tiles: Sequence[Tile], space: Workspace, device: torch.device):
+        self.trie, self.tiles, self.space, self.device = trie, tiles, space, device
         self._views: dict[int | None, list[View]] = {}
 
     def views(self, window: int | None) -> list[View]:
@@ -113,7 +120,8 @@ def trie_attention(
     _, heads, n, size = query.shape
     kv_heads = key.shape[1]
     group = heads // kv_heads
-    all_keys, all_values = pack_state.cache.of(int(module.layer_idx), key[0], value[0])  # type: ignore[arg-type]
+    space = pack_state.space
+    all_keys, all_values = space.cache(int(module.layer_idx), key[0])  # type: ignore[arg-type]
     # Row q * group + g of a key-value head: query q, head g of the group.
     queries = query[0].view(kv_heads, group, n, size).transpose(1, 2)
     queries = (queries * (size**-0.5 if scaling is None else scaling)).flatten(1, 2)
@@ -124,15 +132,17 @@ def trie_attention(
         all_keys[:, view.depth : view.high] = key[0, :, own]
         all_values[:, view.depth : view.high] = value[0, :, own]
         seen = slice(view.low, view.high)
-        scores = queries[:, rows] @ all_keys[:, seen].transpose(1, 2)
+        count, columns = (view.last - view.first) * group, view.high - view.low
+        scores = space.scores(queries, kv_heads, count, columns)
+        torch.bmm(queries[:, rows], all_keys[:, seen].transpose(1, 2), out=scores)
         if softcap is not None:
             scores.div_(softcap).tanh_().mul_(softcap)
         maskable = scores[..., view.masked - view.low :].view(
             kv_heads, -1, group, view.high - view.masked
         )
         maskable.masked_fill_(view.hidden[:, None], float("-inf"))
-        weights = torch.softmax(scores, dim=-1, dtype=torch.float32).to(value.dtype)
-        torch.bmm(weights, all_values[:, seen], out=out[:, rows])
+        torch.softmax(scores, dim=-1, out=scores)
+        torch.bmm(scores, all_values[:, seen], out=out[:, rows])
         if len(view.source):
             for store in (all_keys, all_values):
                 store[:, view.destination] = store[:, view.source]

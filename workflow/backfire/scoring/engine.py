@@ -18,7 +18,7 @@ from tqdm import tqdm  # type: ignore[import-untyped]
 from transformers import PreTrainedModel
 
 from backfire.scoring import Refusal, Request, Score
-from backfire.scoring.attention import PackState, PathCache
+from backfire.scoring.attention import PackState, Workspace
 from backfire.scoring.head import NonFiniteLogits, read_logits, window_of
 from backfire.scoring.plan import Limits, Trie, build_trie, cost, lay_out, packs, refusal, tiles
 from backfire.scoring.twin import split
@@ -81,13 +81,13 @@ class Engine:
             "%d requests of %d tokens: %d tokens to push, %d attention pairs, %d rows of the head",
             len(trie.spans), given, *planned,
         )  # fmt: skip
-        cache = PathCache(int(trie.depths.max()) + 1 + self.limits.tile(0))
+        space = Workspace(int(trie.depths.max()) + 1 + self.limits.tile(0))
         results = _Results(trie)
         ends = np.array([span[-1] for span in trie.spans])
         waiting = np.argsort(ends, kind="stable").tolist()[::-1]
         with tqdm(total=planned.tokens, unit="tok", unit_scale=True, mininterval=1) as bar:
             for start, stop in packs(trie, self.limits):
-                self._push(trie, start, stop, cache, results)
+                self._push(trie, start, stop, space, results)
                 bar.update(stop - start)
                 done = []
                 while waiting and ends[waiting[-1]] < stop:
@@ -97,14 +97,14 @@ class Engine:
                     yield done
 
     @torch.inference_mode()
-    def _push(self, trie: Trie, start: int, stop: int, cache: PathCache, results: _Results) -> None:
+    def _push(self, trie: Trie, start: int, stop: int, space: Workspace, results: _Results) -> None:
         """One forward pass, and the head at the rows that are asked for."""
         cut = [lay_out(trie, *edges) for edges in tiles(trie, start, stop, self.limits)]
         hidden = self.body(
             input_ids=torch.from_numpy(trie.tokens[None, start:stop]).to(self.device),
             position_ids=torch.from_numpy(trie.depths[None, start:stop]).to(self.device),
             use_cache=False,
-            pack_state=PackState(trie, cut, cache, self.device),
+            pack_state=PackState(trie, cut, space, self.device),
         ).last_hidden_state[0]
         offsets = np.flatnonzero(trie.rows[start:stop])
         for first in range(0, len(offsets), self.head_rows):
