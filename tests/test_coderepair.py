@@ -31,7 +31,7 @@ from backfire.environments.coderepair.observations import (
     render_error,
 )
 from backfire.environments.coderepair.operators import OPERATORS
-from backfire.environments.coderepair.runtime import execute, execute_all
+from backfire.environments.coderepair.runtime import canonical, execute, execute_all
 from backfire.environments.coderepair.tasks import Task, load, tidy
 from backfire.errors import UserError
 from backfire.items import Item, draw, from_table, to_table
@@ -289,6 +289,15 @@ def test_the_text_is_the_interpreters_own(name: str, tmp_path: Path) -> None:
     ours = render_error(error, "verbose").rpartition("\n\n")[0] + "\n"
     count = re.compile(r"repeated \d+ more")
     assert count.sub("repeated", ours) == count.sub("repeated", printed)
+
+
+def test_canonical_programs() -> None:
+    program = "def f(x):\n    # so\n    return  'a'+x"
+    assert canonical(program) == canonical('def f(x): return "a" + x\n')
+    assert canonical(program) != canonical("def f(x): return 'a' - x")
+    assert canonical("  no   program ") == "no program"
+    assert canonical("(" * 20000) == "(" * 20000
+    assert canonical("x = '\0'") == "x = '\0'"
 
 
 # Problems

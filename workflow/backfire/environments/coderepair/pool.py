@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import builtins
 import keyword
 import random
@@ -21,8 +20,8 @@ from backfire.environments.coderepair.observations import (
     render_success,
 )
 from backfire.environments.coderepair.operators import OPERATORS, Mutant, mutants
-from backfire.environments.coderepair.runtime import execute_all
-from backfire.environments.coderepair.tasks import Task, load
+from backfire.environments.coderepair.runtime import execute_all, sound_tasks
+from backfire.environments.coderepair.tasks import Task, syntax_tree
 from backfire.items import Item, Turn
 
 PER_OPERATOR = 30
@@ -74,8 +73,7 @@ def build_pool(settings: Mapping[str, Any], seed: int) -> Pool:
     Raises:
         UserError: the problems cannot be read.
     """
-    tasks, notes = load(settings)
-    tasks = _sound(tasks, notes)
+    tasks, notes = sound_tasks(settings)
     random.Random(f"coderepair/{seed}").shuffle(tasks)
     wanted = Counter(dict.fromkeys(OPERATORS, PER_OPERATOR))
     met: Counter[tuple[str, str]] = Counter()
@@ -101,14 +99,6 @@ def build_pool(settings: Mapping[str, Any], seed: int) -> Pool:
     strangers = list(chain.from_iterable(tried))
     items = [_item(failure, others, strangers) for failure, others in chosen]
     return Pool(sorted(items, key=lambda item: item.item_id), dict(notes))
-
-
-def _sound(tasks: Sequence[Task], notes: Counter[str]) -> list[Task]:
-    """The tasks whose reference solution passes its own tests."""
-    outcomes = execute_all((task, task.gold_action) for task in tasks)
-    sound = [task for task, outcome in zip(tasks, outcomes, strict=True) if outcome.ok]
-    notes["problems whose reference fails its own tests"] += len(tasks) - len(sound)
-    return sound
 
 
 def _failures(
@@ -140,7 +130,8 @@ def _sample(task: Task, seed: int, notes: Counter[str]) -> list[tuple[Task, Muta
         return []
     found: dict[tuple[str, bool], list[Mutant]] = {}
     for mutant in everything:
-        found.setdefault((mutant.operator, _parses(mutant.program)), []).append(mutant)
+        parses = syntax_tree(mutant.program) is not None
+        found.setdefault((mutant.operator, parses), []).append(mutant)
     rng = random.Random(f"coderepair/{seed}/{task.task_id}")
     sampled = [
         (task, mutant)
@@ -149,14 +140,6 @@ def _sample(task: Task, seed: int, notes: Counter[str]) -> list[tuple[Task, Muta
     ]
     rng.shuffle(sampled)
     return sampled
-
-
-def _parses(program: str) -> bool:
-    try:
-        ast.parse(program)
-    except SyntaxError:
-        return False
-    return True
 
 
 def _others(failure: Failure, siblings: Sequence[Failure]) -> list[Failure]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import os
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -22,7 +24,7 @@ from backfire.environments.coderepair.sandbox.cage import Cage
 from backfire.environments.coderepair.sandbox.child import MAX_FRAMES, MAX_MESSAGE
 from backfire.environments.coderepair.sandbox.probe import best_cage
 from backfire.environments.coderepair.sandbox.run import DEFAULT, Ending, Job, Limits, run
-from backfire.environments.coderepair.tasks import Task
+from backfire.environments.coderepair.tasks import Task, load, syntax_tree
 
 MAX_CHARS = 50_000
 """A longer program is refused unread."""
@@ -68,6 +70,31 @@ def execute_all(programs: Iterable[tuple[Task, str]]) -> list[Outcome]:
     best_cage()  # once, rather than in every thread
     with ThreadPoolExecutor(_cores()) as executor:
         return list(executor.map(lambda program: execute(*program), programs))
+
+
+def sound_tasks(settings: Mapping[str, Any]) -> tuple[list[Task], Counter[str]]:
+    """The tasks of the configured source whose reference passes its own tests.
+
+    Returns:
+        The tasks in their source's order, and how many were left out, by reason.
+
+    Raises:
+        UserError: the problems cannot be read.
+    """
+    tasks, notes = load(settings)
+    outcomes = execute_all((task, task.gold_action) for task in tasks)
+    sound = [task for task, outcome in zip(tasks, outcomes, strict=True) if outcome.ok]
+    notes["problems whose reference fails its own tests"] += len(tasks) - len(sound)
+    return sound, notes
+
+
+def canonical(action: str) -> str:
+    """One spelling for programs that mean the same: comments, quotes and layout aside.
+
+    Text that is no program stands for itself, without its outer and repeated spaces.
+    """
+    tree = syntax_tree(action) if len(action) <= MAX_CHARS else None
+    return " ".join(action.split()) if tree is None else ast.unparse(tree)
 
 
 def _cores() -> int:

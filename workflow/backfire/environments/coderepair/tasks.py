@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import warnings
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -143,7 +144,17 @@ def tidy(code: str) -> str:
     plain = code.replace("\r\n", "\n").replace("\r", "\n").strip("\n")
     lines = [line.expandtabs(4).rstrip() for line in plain.split("\n")]
     tidied = "\n".join(lines).strip("\n")
-    try:
-        return tidied if ast.dump(ast.parse(tidied)) == ast.dump(ast.parse(plain)) else plain
-    except SyntaxError:
+    before, after = syntax_tree(plain), syntax_tree(tidied)
+    if before is None or after is None or ast.dump(before) != ast.dump(after):
         return plain
+    return tidied
+
+
+def syntax_tree(program: str) -> ast.Module | None:
+    """The program's tree, or None where it is no program, whatever text it is."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # "\d" in a program's string is not our warning
+        try:
+            return ast.parse(program)
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return None
