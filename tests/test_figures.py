@@ -83,10 +83,13 @@ def test_a_cell_whose_interval_contains_zero_stands_in_parentheses(many: pd.Data
 
 def test_the_statement_counts_positive_cells() -> None:
     frame = fakes.estimates("smol", "toolshed")
-    assert "None of the 4 cells is positive; in 4 of 4" in figures.families_statement(Study(frame))
+    assert "None of the 4 cells is positive; in 4 of 4" in figures.families_statement(
+        Study(frame), ONE
+    )
+    assert "No error family" in figures.families_statement(Study(frame), {"other": "other"})
     helped = fakes.estimates("smol", "toolshed", strength=-0.2, tasks=4)
-    assert "4 of 4 cells are positive, 4 with" in figures.families_statement(Study(helped))
-    assert "No error family" in figures.families_statement(Study(frame.iloc[:0]))
+    assert "4 of 4 cells are positive, 4 with" in figures.families_statement(Study(helped), ONE)
+    assert "No error family" in figures.families_statement(Study(frame.iloc[:0]), ONE)
 
 
 def test_figures_of_nothing_say_so() -> None:

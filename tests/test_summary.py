@@ -97,7 +97,7 @@ def test_nothing_is_claimed_to_do_nothing_without_a_margin() -> None:
 
 
 def test_without_an_interval_nothing_is_claimed() -> None:
-    made = study(G=(NAN, -20, NAN), sem=(NAN, 1, NAN))
+    made = study(G=(NAN, -20, NAN), sem=(NAN, 1, NAN), G_per_token=(NAN, -1, NAN))
     (only,) = headline(made, "m", "e", "the model")
     assert plain(only).startswith("On e, nothing can be said of the model")
     assert "a single cluster" in plain(only)

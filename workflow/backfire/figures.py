@@ -8,7 +8,7 @@ save what it returns.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -143,9 +143,9 @@ def _bar(ax: Axes, cell: Cell, y: float, mark: Mark) -> None:
     whisker(ax, cell.low, cell.high, y)
 
 
-def families_statement(study: Study) -> str:
+def families_statement(study: Study, models: Collection[str]) -> str:
     """Whether the record helps on any error family, in one sentence, from means and intervals."""
-    cells = [cell for _, cell in study.by_group("G", "error_family")]
+    cells = [cell for _, cell in study.by_group("G", "error_family") if cell.model in models]
     if not cells:
         return "No error family has a gain to show."
     total = len(cells)
@@ -169,6 +169,7 @@ def family_heatmap(estimates: pd.DataFrame, labels: Labels) -> Figure:
         [
             (cell.environment, family.replace("_", " "), cell.model, cell.mean, _note(cell))
             for family, cell in Study(estimates).by_group("G", "error_family")
+            if cell.model in labels
         ],
         columns=["environment", "family", "model", "mean", "note"],
     )

@@ -144,7 +144,7 @@ def families(inputs: ReportInputs, study: Study) -> Values | None:
     if not study.by_group("G", "error_family"):
         return None
     return {
-        "statement": families_statement(study),
+        "statement": families_statement(study, inputs.cards),
         "tables": inputs.showing("families", "G_operator"),
         "tucked": inputs.showing("operators", "G_step", "G_template"),
     }

@@ -84,9 +84,8 @@ def markdown(sentence: Sentence) -> str:
 
 def effect(study: Study, model: str, environment: str) -> Reading:
     """What the record does to the failed call, by G, or by G per token when within the margin."""
-    per_token = read(study.get(model, environment, "G_per_token"), study.margin)
-    if per_token is Reading.NEGLIGIBLE:
-        return per_token
+    if read(study.get(model, environment, "G_per_token"), study.margin) is Reading.NEGLIGIBLE:
+        return Reading.NEGLIGIBLE
     return read(study.get(model, environment, "G"))
 
 
@@ -102,34 +101,32 @@ SHORT = {
 
 def headline(study: Study, model: str, environment: str, label: str) -> list[Sentence]:
     """Two sentences at most: what the standard record does, and what of it is form."""
-    gain = study.get(model, environment, "G")
-    if gain is None:
+    gain, each = (study.get(model, environment, name) for name in ("G", "G_per_token"))
+    if gain is None or each is None:
         return [say("{m} on {e}: there is no score to judge by.", m=label, e=environment)]
     names = {"m": label, "e": environment, "level": f"{100 * study.confidence:g} %"}
     match effect(study, model, environment):
         case Reading.BELOW:
             first = say(
                 "On {e}, having just watched a call fail, {m} is more likely to write the same "
-                "call again: the record raises its log-probability by {g:flip mean} nats "
-                "({level} interval {g:flip interval}).",
+                "call again: on average the record raises its log-probability by {g:flip mean} "
+                "nats ({level} interval {g:flip interval}).",
                 g=gain,
                 **names,
             )
         case Reading.ABOVE:
             first = say(
                 "On {e}, having just watched a call fail, {m} is less likely to write the same "
-                "call again: the record lowers its log-probability by {g:mean} nats "
-                "({level} interval {g:interval}).",
+                "call again: on average the record lowers its log-probability by {g:mean} "
+                "nats ({level} interval {g:interval}).",
                 g=gain,
                 **names,
             )
         case Reading.NEGLIGIBLE:
-            per_token = study.get(model, environment, "G_per_token")
-            assert per_token is not None
             first = say(
                 "On {e}, the record of a failed call does next to nothing to {m}: G per token is "
                 "{g} nats, inside the equivalence margin of ±{margin}.",
-                g=per_token,
+                g=each,
                 margin=f"{study.margin:g}",
                 **names,
             )
@@ -301,8 +298,8 @@ def rewrite(study: Study, model: str, environment: str, condition: str) -> Sente
 
 def _left(study: Study, model: str, environment: str, condition: str, left: Cell) -> Reading:
     """The reading of what is left; the margin is per token, so it needs G per token."""
-    per_token = study.get(model, environment, f"G_{condition}_per_token")
-    if read(per_token, study.margin) is Reading.NEGLIGIBLE:
+    each = study.get(model, environment, f"G_{condition}_per_token")
+    if read(each, study.margin) is Reading.NEGLIGIBLE:
         return Reading.NEGLIGIBLE
     return read(left)
 
