@@ -73,14 +73,18 @@ def drawn_items(wildcards):
     )
 
 
-def score_shards(wildcards):
+def shards_of(model, environment):
     """Every score shard of a model on an environment, over all probes."""
     return [
-        f"results/scores/{probe}/{wildcards.model}/{wildcards.environment}/{condition}/{shard}.parquet"
-        for probe in study.probes_of(config, wildcards.model, wildcards.environment)
+        f"results/scores/{probe}/{model}/{environment}/{condition}/{shard}.parquet"
+        for probe in study.probes_of(config, model, environment)
         for condition in config["probes"][probe]["conditions"]
-        for shard in range(study.n_shards(config, probe, wildcards.environment))
+        for shard in range(study.n_shards(config, probe, environment))
     ]
+
+
+def score_shards(wildcards):
+    return shards_of(wildcards.model, wildcards.environment)
 
 
 def per_cell(pattern):
@@ -117,6 +121,7 @@ def per_environment_of_model(pattern):
 STUDY_INPUTS = [
     *per_cell("results/estimates/{model}/{environment}.parquet"),
     *per_cell("results/measures/{model}/{environment}.parquet"),
+    *[shard for cell in CELLS for shard in shards_of(*cell)],
     *expand("results/models/{model}/model.json", model=study.models_in(CELLS)),
     *expand(
         "results/items/{environment}/{name}.parquet",
