@@ -4,7 +4,8 @@ The text is that of Python's own traceback, with a few differences that keep it 
 every machine and version: the file names have no path, the marks under a line (`^^^^`) and
 the suggestions ("Did you mean") are left out, and of an error inside the program only the
 program's own frames are shown, not the test's that called it or a library's that it called.
-Of several chained exceptions the last is shown, and a very long traceback loses its middle.
+A comprehension has no frame of its own, as from Python 3.12 on. Of several chained exceptions
+the last is shown, and a very long traceback loses its middle.
 """
 
 from __future__ import annotations
@@ -89,6 +90,16 @@ def lines_of(program: str) -> list[str]:
     return [line.strip() for line in re.split("\r\n|\r|\n", program)]
 
 
+def without_comprehensions(frames: Sequence[Frame]) -> tuple[Frame, ...]:
+    """The frames as Python 3.12 has them: a comprehension's line counts as its function's."""
+    merged: list[Frame] = []
+    for frame in frames:
+        if frame.function in ("<listcomp>", "<setcomp>", "<dictcomp>") and merged:
+            frame = frame._replace(function=merged.pop().function)
+        merged.append(frame)
+    return tuple(merged)
+
+
 def render_error(error: ProgramError, style: Style = "standard") -> str:
     """An error as the interpreter prints it."""
     last = f"{error.type}: {error.message}" if error.message else error.type
@@ -148,4 +159,5 @@ __all__ = [
     "render_echo",
     "render_error",
     "render_success",
+    "without_comprehensions",
 ]

@@ -31,6 +31,10 @@ SITES = 2
 """The most mutants of one operator tried on one task, among those that parse and among others."""
 
 
+_UNSTEADY = ("MemoryError", "RecursionError", "SystemError")
+"""Errors that come when something runs out; when, and in what words, depends on the machine
+and the version of Python."""
+
 _WAVE = 32
 """How many tasks are run before looking which operators still want items."""
 
@@ -112,9 +116,8 @@ def _failures(
         for (task, mutant), outcome in zip(sample, outcomes, strict=False):
             if outcome.error is None:
                 notes["mutants that pass every test"] += 1
-            elif outcome.error.type in ("MemoryError", "SystemError"):
-                # Whether memory or time runs out first depends on the machine.
-                notes["mutants that exhaust memory or crash the interpreter"] += 1
+            elif outcome.error.type in _UNSTEADY:
+                notes["mutants that exhaust memory or the stack"] += 1
             else:
                 failures.append(Failure(task, mutant, outcome.error))
         found.append(failures)

@@ -19,6 +19,7 @@ from backfire.environments.coderepair.observations import (
     lines_of,
     render_error,
     render_success,
+    without_comprehensions,
 )
 from backfire.environments.coderepair.sandbox.cage import Cage
 from backfire.environments.coderepair.sandbox.child import MAX_FRAMES, MAX_MESSAGE
@@ -170,7 +171,7 @@ class _Trial:
                         case [str(file), int(line), str(function)]:
                             frames.append(self._frame(file, line, function))
         family = "syntax_error" if error.get("phase") == "compile" else "runtime_error"
-        self.fail(family, kind, message, tuple(frames))
+        self.fail(family, kind, message, without_comprehensions(frames))
 
     def _frame(self, file: str, line: int, function: str) -> Frame:
         lines = self.lines.get(file, [])

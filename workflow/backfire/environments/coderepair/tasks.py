@@ -14,8 +14,11 @@ from typing import Any
 from backfire.environments.coderepair.assertions import Assertion, AssertionUnreadable, read
 from backfire.errors import UserError
 
-_RESOURCES = Path(__file__).parents[4] / "resources" / "problems"
-FILES = {"builtin": _RESOURCES / "builtin.json", "mbpp": _RESOURCES / "sanitized-mbpp.json"}
+_RESOURCES = Path(__file__).parents[4] / "resources"
+FILES = {
+    "builtin": _RESOURCES / "problems" / "builtin.json",
+    "mbpp": _RESOURCES / "downloads" / "sanitized-mbpp.json",
+}
 """Where the problems of each source lie; MBPP is fetched there, or named by a `path`."""
 
 SYSTEM_PROMPT = (
