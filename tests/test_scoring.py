@@ -212,9 +212,7 @@ def test_a_model_that_scales_positions_by_length_is_refused() -> None:
 @settings(max_examples=60, deadline=None)
 @given(
     requests=requests_of_few_tokens,
-    limits=st.builds(
-        Limits, st.integers(1, 30), st.integers(1, 300), st.integers(1, 300), st.integers(1, 9)
-    ),
+    limits=st.builds(Limits, st.integers(1, 30), st.integers(1, 9), st.integers(1, 300)),
 )
 def test_the_plan_pushes_every_distinct_prefix_once_and_shows_each_node_its_path(
     requests: list[Request], limits: Limits
@@ -229,8 +227,15 @@ def test_the_plan_pushes_every_distinct_prefix_once_and_shows_each_node_its_path
     assert set(spelled) == prefixes
     assert [len(s) - 1 for s in spelled] == trie.depths.tolist()
     for request, span in zip(requests, trie.spans, strict=True):
-        assert spelled[span[-1]] == request.context_ids + request.continuation_ids
-        assert len(span) == len(request.continuation_ids)
+        nodes = trie.targets[span].tolist()
+        assert spelled[nodes[-1]] == request.context_ids + request.continuation_ids
+        assert tuple(spelled[node][-1] for node in nodes) == request.continuation_ids
+    predicting = {
+        s[:i]
+        for s, r in zip(sequences, requests, strict=True)
+        for i in range(len(r.context_ids), len(s) + 1)
+    }
+    assert {spelled[row] for row in trie.rows} == predicting
     # Follow the cache of one path from tile to tile: each node sees its ancestors and itself.
     cache: dict[int, int] = {}
     pairs = expected = 0
@@ -254,4 +259,4 @@ def test_the_plan_pushes_every_distinct_prefix_once_and_shows_each_node_its_path
             pairs += n * (tile.depth + n)
             expected = tile.stop
     assert expected == len(trie.tokens)
-    assert cost(trie, limits)[:2] == (len(trie.tokens), pairs)
+    assert cost(trie, limits) == (len(trie.tokens), pairs, len(predicting))

@@ -80,7 +80,7 @@ class PackState:
 
     def _view(self, tile: Tile, window: int | None) -> View:
         depths = torch.from_numpy(self.trie.depths[tile.start : tile.stop])
-        limits, kept = torch.from_numpy(tile.limits), torch.from_numpy(tile.kept)
+        limits, kept = torch.from_numpy(tile.limits), torch.from_numpy(tile.kept).long()
         high = tile.depth + len(depths)
         low, masked = 0, int(limits.min())
         if window is not None:
@@ -93,7 +93,7 @@ class PackState:
         origin = self.tiles[0].start
         return View(
             tile.start - origin, tile.stop - origin, low, tile.depth, high, masked,
-            *(t.to(self.device) for t in (hidden, tile.depth + kept, depths[kept])),
+            *(t.to(self.device) for t in (hidden, tile.depth + kept, depths[kept].long())),
         )  # fmt: skip
 
 

@@ -44,13 +44,10 @@ class Engine:
     ) -> None:
         config = network.config.get_text_config()
         on_cpu = network.device.type == "cpu"
-        per_head = memory // (4 * config.num_attention_heads)
         self.limits = Limits(
             pack=pack_tokens or (1024 if on_cpu else 8192),
-            pairs=per_head,
-            # Two megabytes of scores stay in the cache of a core.
-            fast_pairs=(1 << 21) // (4 * config.num_attention_heads) if on_cpu else per_head,
-            fast_tile=64 if on_cpu else 512,
+            tile=64 if on_cpu else 512,  # on a CPU, so that a score matrix stays in its cache
+            pairs=memory // (4 * config.num_attention_heads),
         )
         self.head_rows = max(1, memory // (4 * config.vocab_size))
         self.window = window_of(network)
@@ -75,22 +72,21 @@ class Engine:
             yield [(chosen[i], score) for i, score in batch]
 
     def _run_trie(self, trie: Trie) -> Iterator[list[tuple[int, Score]]]:
-        given = sum(int(trie.depths[span[-1]]) + 1 for span in trie.spans)
+        given = int((trie.depths[trie.ends] + 1).sum())
         planned = cost(trie, self.limits)
         log.info(
             "%d requests of %d tokens: %d tokens to push, %d attention pairs, %d rows of the head",
             len(trie.spans), given, *planned,
         )  # fmt: skip
-        space = Workspace(int(trie.depths.max()) + 1 + self.limits.tile(0))
+        space = Workspace(int(trie.depths.max()) + 1 + self.limits.tile_at(0))
         results = _Results(trie)
-        ends = np.array([span[-1] for span in trie.spans])
-        waiting = np.argsort(ends, kind="stable").tolist()[::-1]
+        waiting = np.argsort(trie.ends, kind="stable").tolist()[::-1]
         with tqdm(total=planned.tokens, unit="tok", unit_scale=True, mininterval=1) as bar:
             for start, stop in packs(trie, self.limits):
                 self._push(trie, start, stop, space, results)
                 bar.update(stop - start)
                 done = []
-                while waiting and ends[waiting[-1]] < stop:
+                while waiting and trie.ends[waiting[-1]] < stop:
                     request = waiting.pop()
                     done.append((request, results.score(request)))
                 if done:
@@ -100,54 +96,51 @@ class Engine:
     def _push(self, trie: Trie, start: int, stop: int, space: Workspace, results: _Results) -> None:
         """One forward pass, and the head at the rows that are asked for."""
         cut = [lay_out(trie, *edges) for edges in tiles(trie, start, stop, self.limits)]
+        nodes = np.s_[None, start:stop]
         hidden = self.body(
-            input_ids=torch.from_numpy(trie.tokens[None, start:stop]).to(self.device),
-            position_ids=torch.from_numpy(trie.depths[None, start:stop]).to(self.device),
+            input_ids=torch.from_numpy(trie.tokens[nodes]).to(self.device, torch.int64),
+            position_ids=torch.from_numpy(trie.depths[nodes]).to(self.device, torch.int64),
             use_cache=False,
             pack_state=PackState(trie, cut, space, self.device),
         ).last_hidden_state[0]
-        offsets = np.flatnonzero(trie.rows[start:stop])
-        for first in range(0, len(offsets), self.head_rows):
-            some = offsets[first : first + self.head_rows]
-            given = hidden[torch.from_numpy(some).to(self.device)]
-            results.read(start + some, self.head(inputs_embeds=given[None]).logits[0])
+        first, last = np.searchsorted(trie.rows, (start, stop))
+        for low in range(first, last, self.head_rows):
+            high = min(low + self.head_rows, last)
+            offsets = torch.from_numpy(trie.rows[low:high] - start).to(self.device)
+            logits = self.head(inputs_embeds=hidden[offsets][None]).logits[0]
+            results.read(low, high, logits)
 
 
 class _Results:
-    """What has been read of a trie's nodes so far, by node."""
+    """What has been read of a trie so far, by target and by row."""
 
     def __init__(self, trie: Trie) -> None:
-        n = len(trie.tokens)
         self.trie = trie
-        self.target_parents = trie.parents[trie.targets]
-        self.logprob = np.full(n, np.nan)  # of the node's token, given its parent
-        self.match = np.zeros(n, dtype=np.bool_)  # whether it is the argmax there
-        self.gap = np.full(n, np.nan)  # the top-2 gap there
-        self.argmax = np.full(n, -1, dtype=np.int64)  # what would follow the node
+        self.row_of = np.searchsorted(trie.rows, trie.parents[trie.targets])
+        self.logprobs = np.full(len(trie.targets), np.nan)
+        self.matches = np.zeros(len(trie.targets), dtype=np.bool_)
+        self.gaps = np.full(len(trie.rows), np.nan)
+        self.argmax = np.full(len(trie.rows), -1)
 
-    def read(self, rows: np.ndarray, logits: Tensor) -> None:
-        """Take the logits `(r, vocabulary)` at the nodes `rows` `(r,)`, which are in order."""
+    def read(self, low: int, high: int, logits: Tensor) -> None:
+        """Take the logits `(high - low, vocabulary)` of the rows `low` to `high`."""
         reading = read_logits(logits)
-        argmax = reading.argmax.cpu().numpy()
-        self.argmax[rows] = argmax
-        low, high = np.searchsorted(self.target_parents, (rows[0], rows[-1] + 1))
-        targets = self.trie.targets[low:high]
-        row = np.searchsorted(rows, self.target_parents[low:high])
-        tokens = self.trie.tokens[targets]
-        where = torch.from_numpy(row).to(logits.device)
+        self.argmax[low:high] = reading.argmax.cpu()
+        self.gaps[low:high] = reading.gap.cpu()
+        some = slice(*np.searchsorted(self.row_of, (low, high)))
+        tokens = self.trie.tokens[self.trie.targets[some]]
+        where = torch.from_numpy(self.row_of[some] - low).to(logits.device)
         chosen = logits[where, torch.from_numpy(tokens).to(logits.device)].float()
-        logprob = (chosen - reading.log_total[where]).double().cpu().numpy()
-        if not np.isfinite(logprob).all():
+        self.logprobs[some] = (chosen - reading.log_total[where]).cpu()
+        self.matches[some] = self.argmax[self.row_of[some]] == tokens
+        if not np.isfinite(self.logprobs[some]).all():
             raise NonFiniteLogits("the logit of a scored token is not finite")
-        self.logprob[targets] = logprob
-        self.match[targets] = argmax[row] == tokens
-        self.gap[targets] = reading.gap.cpu().numpy()[row]
 
     def score(self, request: int) -> Score:
-        span = self.trie.spans[request]
+        span, end = self.trie.spans[request], self.trie.ends[request]
         return Score(
-            token_logprobs=self.logprob[span],
-            argmax_match=self.match[span],
-            next_argmax=int(self.argmax[span[-1]]),
-            min_gap=float(self.gap[span].min()),
+            token_logprobs=self.logprobs[span],
+            argmax_match=self.matches[span],
+            next_argmax=int(self.argmax[np.searchsorted(self.trie.rows, end)]),
+            min_gap=float(self.gaps[self.row_of[span]].min()),
         )

@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from backfire.scoring import Refusal, Request
 
-Ints = npt.NDArray[np.int64]
+Ints = npt.NDArray[np.int32]
 Bools = npt.NDArray[np.bool_]
 
 
@@ -35,52 +35,40 @@ class Trie:
         tokens: `(n,)`, the token of each node.
         depths: `(n,)`, its position in the sequence, 0 for a first token.
         parents: `(n,)`, the node before it, -1 for a first token.
+        rows: `(r,)`, the nodes whose next token is asked for: what the head computes.
         targets: `(t,)`, the nodes that are scored, ordered by their parents.
-        rows: bool `(n,)`, the nodes whose next token is asked for: what the head computes.
-        spans: for each request, the nodes of its continuation.
+        spans: for each request, its continuation as indices into `targets`.
+        ends: for each request, the last node of its continuation.
     """
 
     tokens: Ints
     depths: Ints
     parents: Ints
+    rows: Ints
     targets: Ints
-    rows: Bools
     spans: list[Ints]
+    ends: Ints
 
 
 class Cost(NamedTuple):
-    """What a pack, or a whole plan, asks of the machine.
+    """What a plan asks of the machine."""
 
-    Attributes:
-        tokens: nodes pushed through the layers.
-        pairs: products of a query and a key, per head and layer.
-        rows: positions at which the language-model head is computed.
-    """
-
-    tokens: int
-    pairs: int
-    rows: int
+    tokens: int  # pushed through the layers
+    pairs: int  # products of a query and a key, per head and layer
+    rows: int  # positions at which the language-model head is computed
 
 
 class Limits(NamedTuple):
-    """How large the parts of a plan may be.
-
-    Attributes:
-        pack: the most nodes of a pack.
-        pairs: the most pairs of a tile, as memory allows.
-        fast_pairs: the most pairs of a tile, as the processor's cache advises.
-        fast_tile: nodes below which a tile is not cut for the sake of that advice.
-    """
+    """The most nodes of a pack, the most of a tile, and the most pairs of a tile."""
 
     pack: int
+    tile: int
     pairs: int
-    fast_pairs: int
-    fast_tile: int
 
-    def tile(self, depth: int) -> int:
-        """The most nodes of a tile that starts at `depth`: `n * (depth + n)` pairs."""
-        advised = max(self.fast_tile, _largest(self.fast_pairs, depth))
-        return max(1, min(advised, _largest(self.pairs, depth)))
+    def tile_at(self, depth: int) -> int:
+        """The most nodes of a tile that starts at `depth`, given n * (depth + n) pairs."""
+        fits = int(((depth * depth + 4 * self.pairs) ** 0.5 - depth) / 2)
+        return max(1, min(self.tile, fits))
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,15 +90,6 @@ class Tile:
     kept: Ints
 
 
-@dataclass(frozen=True, slots=True)
-class Pack:
-    """The nodes `start` to `stop` (exclusive) of a trie, and the tiles that they form."""
-
-    start: int
-    stop: int
-    tiles: list[Tile]
-
-
 def refusal(request: Request, window: int) -> Refusal | None:
     """Why a request cannot be scored by a model of `window` positions, if it cannot."""
     context, continuation = map(len, request)
@@ -128,36 +107,39 @@ def refusal(request: Request, window: int) -> Refusal | None:
 
 def build_trie(requests: Sequence[Request]) -> Trie:
     """The trie of one request or more, contexts and continuations alike."""
-    sequences = [np.array(r.context_ids + r.continuation_ids, dtype=np.int64) for r in requests]
+    sequences = [np.array(r.context_ids + r.continuation_ids, dtype=np.int32) for r in requests]
     # Big-endian bytes compare as the ids do.
     order = sorted(range(len(requests)), key=lambda i: sequences[i].astype(">u4").tobytes())
-    path = np.full(max(map(len, sequences)) + 1, -1)  # path[d + 1]: the current node at depth d
+    longest = max(map(len, sequences))
+    positions = np.arange(longest, dtype=np.int32)
+    path = np.full(longest + 1, -1, dtype=np.int32)  # path[d + 1]: the current node at depth d
     tokens, depths, parents = [], [], []
-    spans = [path] * len(requests)
-    previous = sequences[order[0]][:0]
+    continuations = [path] * len(requests)
+    previous = path[:0]
     n = 0
     for i in order:
         ids = sequences[i]
         shared, length = _shared_prefix(previous, ids), len(ids)
-        path[shared + 1 : length + 1] = np.arange(n, n + length - shared)
+        path[shared + 1 : length + 1] = n + positions[: length - shared]
         tokens.append(ids[shared:])
-        depths.append(np.arange(shared, length))
+        depths.append(positions[shared:length])
         parents.append(path[shared:length].copy())
-        spans[i] = path[len(requests[i].context_ids) + 1 : length + 1].copy()
+        continuations[i] = path[len(requests[i].context_ids) + 1 : length + 1].copy()
         previous = ids
         n += length - shared
     parent = np.concatenate(parents)
-    targets = np.unique(np.concatenate(spans))
-    rows = np.zeros(n, dtype=np.bool_)
-    rows[parent[targets]] = True
-    rows[[span[-1] for span in spans]] = True
+    scored = np.unique(np.concatenate(continuations))
+    by_parent = np.argsort(parent[scored], kind="stable")
+    place = np.argsort(by_parent).astype(np.int32)
+    ends = np.array([nodes[-1] for nodes in continuations], dtype=np.int32)
     return Trie(
         tokens=np.concatenate(tokens),
         depths=np.concatenate(depths),
         parents=parent,
-        targets=targets[np.argsort(parent[targets], kind="stable")],
-        rows=rows,
-        spans=spans,
+        rows=np.union1d(parent[scored], ends),
+        targets=scored[by_parent],
+        spans=[place[np.searchsorted(scored, nodes)] for nodes in continuations],
+        ends=ends,
     )
 
 
@@ -175,7 +157,7 @@ def packs(trie: Trie, limits: Limits) -> list[tuple[int, int]]:
 def tiles(trie: Trie, start: int, stop: int, limits: Limits) -> Iterator[tuple[int, int]]:
     """The nodes of each tile of a pack."""
     while start < stop:
-        size = limits.tile(int(trie.depths[start]))
+        size = limits.tile_at(int(trie.depths[start]))
         count = -(-(stop - start) // size)
         end = start + -(-(stop - start) // count)
         yield start, end
@@ -188,13 +170,13 @@ def cost(trie: Trie, limits: Limits) -> Cost:
     for pack in packs(trie, limits):
         for start, stop in tiles(trie, *pack, limits):
             pairs += (stop - start) * (int(trie.depths[start]) + stop - start)
-    return Cost(len(trie.tokens), pairs, int(trie.rows.sum()))
+    return Cost(len(trie.tokens), pairs, len(trie.rows))
 
 
 def lay_out(trie: Trie, start: int, stop: int) -> Tile:
     """What attention needs to know of a tile."""
     n, depth = stop - start, int(trie.depths[start])
-    limits = np.empty(n, dtype=np.int64)
+    limits = np.empty(n, dtype=np.int32)
     family = np.eye(n, dtype=np.bool_)
     for node, parent in enumerate((trie.parents[start:stop] - start).tolist()):
         if parent < 0:
@@ -207,15 +189,10 @@ def lay_out(trie: Trie, start: int, stop: int) -> Tile:
     while node >= start:
         kept.append(node - start)
         node = int(trie.parents[node])
-    return Tile(start, stop, depth, limits, family, np.array(kept[::-1], dtype=np.int64))
+    return Tile(start, stop, depth, limits, family, np.array(kept[::-1], dtype=np.int32))
 
 
 def _shared_prefix(left: Ints, right: Ints) -> int:
     n = min(len(left), len(right))
     differ = left[:n] != right[:n]
     return int(differ.argmax()) if differ.any() else n
-
-
-def _largest(pairs: int, depth: int) -> int:
-    """The largest n with n * (depth + n) <= pairs."""
-    return int(((depth * depth + 4 * pairs) ** 0.5 - depth) / 2)
