@@ -123,6 +123,16 @@ for fd in range(3, 64):
         pass
 os._exit(0)
 """,
+    "a forged failure of the sandbox": """
+import os
+for fd in range(3, 64):
+    try:
+        os.write(fd, b'{"unconfined":"so"}\\n')
+    except OSError:
+        pass
+def answer(x):
+    return 42
+""",
     "forged nonsense": """
 import os
 for fd in range(3, 64):
@@ -426,11 +436,37 @@ def test_time_limits_are_failures(cage: Cage) -> None:
         assert _run(IN_ANY_CAGE[program], cage).error_family == "timeout"
 
 
+def test_a_sandbox_that_does_not_start_is_no_failure_of_the_program(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Cage, "command", lambda self, fd: ["false"])
+    with pytest.raises(RuntimeError, match="did not start"):
+        _run(TASK.gold_action, BARE)
+    assert not works(BARE)
+
+
+def test_a_cage_that_does_not_close_runs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    refused = {"landlock": None, "seccomp": b"\0" * 8, "root": False}
+    monkeypatch.setattr(Cage, "confinement", lambda self: refused)
+    with pytest.raises(RuntimeError, match="sandbox failed: OSError"):
+        _run(TASK.gold_action, BARE)
+
+
+def test_a_background_process_dies_with_its_program(tmp_path: Path) -> None:
+    """In the weakest cage too, as far as it lets a program start one."""
+    leave = (
+        "import os, time\nif os.fork() == 0:\n    time.sleep(1000)\ndef answer(x):\n    return 42"
+    )
+    outcome = _run(leave, _closable(BARE))  # that nothing is left is checked after every test
+    assert outcome.ok or outcome.error_family in ("runtime_error", "timeout")
+
+
 def test_what_the_probe_reports(walled: Cage) -> None:
     report = protections(walled)
-    held = {name: value for name, value in report.items() if name not in ("walls", "seccomp")}
-    assert len(held) >= 6
-    assert not any(held.values())
+    assert report["walls"] == walled.walls
+    assert len(report["allows"]) >= 6
+    assert not any(report["allows"].values())
+    assert {"RLIMIT_CPU", "RLIMIT_AS", "RLIMIT_NPROC"} <= set(report["limits"])
 
 
 def test_the_strongest_cage_is_taken() -> None:

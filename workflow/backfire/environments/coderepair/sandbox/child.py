@@ -15,8 +15,9 @@ The job, which the starting line reads from a file without a name, is a mapping:
     seccomp   a compiled filter, or None to leave seccomp alone
     root      whether the process is the system's root and must cease to be
 
-What is sent is one JSON object a line: {"values": [...]} for each test in turn, or
-{"error": {...}} and then no more.
+What is sent is one JSON object a line: {} once the process is confined, or {"unconfined":
+why} and the program is not run; then {"values": [...]} for each test in turn, or {"error":
+{...}} and no more.
 """
 
 from __future__ import annotations
@@ -249,6 +250,7 @@ def main(job: dict[str, Any], writer: int) -> None:
     except BaseException as error:
         send(f'{{"unconfined":{quote(f"{type(error).__name__}: {error}")}}}')
         os._exit(1)
+    send("{}")
     run(job, send)
     os._exit(0)
 

@@ -9,7 +9,7 @@ import tempfile
 from typing import Any
 
 from backfire.environments.coderepair.sandbox.cage import CAGES, Cage
-from backfire.environments.coderepair.sandbox.run import Job, run
+from backfire.environments.coderepair.sandbox.run import DEFAULT, Job, run
 from backfire.errors import UserError
 
 _PROBE = """
@@ -74,8 +74,9 @@ def protections(cage: Cage | None = None) -> dict[str, Any]:
     """The cage, and what a program that tried could do in it.
 
     Returns:
-        `walls` and `seccomp` as in `Cage`, and for each attempt whether it succeeded, by what
-        a probing program saw, not by what was asked of the system.
+        `walls` and `seccomp` as in `Cage`, `limits` by their names in setrlimit, and `allows`:
+        for each attempt whether it succeeded, by what a probing program saw, not by what was
+        asked of the system.
     """
     cage = best_cage() if cage is None else cage
     with tempfile.NamedTemporaryFile() as secret, socket.create_server(("127.0.0.1", 0)) as server:
@@ -83,7 +84,12 @@ def protections(cage: Cage | None = None) -> dict[str, Any]:
         seen = _answer(_PROBE, f"probe{arguments!r}", cage)
     if not isinstance(seen, dict):
         raise RuntimeError(f"the probe of the sandbox gave no answer in {cage}")
-    return {"walls": cage.walls, "seccomp": cage.seccomp, **dict(seen["dict"])}
+    return {
+        "walls": cage.walls,
+        "seccomp": cage.seccomp,
+        "limits": dict(DEFAULT.resources()),
+        "allows": dict(seen["dict"]),
+    }
 
 
 def _answer(source: str, call: str, cage: Cage) -> Any:

@@ -10,6 +10,7 @@ import os
 import select
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -63,14 +64,16 @@ class Limits:
 
     def resources(self) -> list[tuple[str, int]]:
         """The same for setrlimit. No file may be written to and no process started."""
-        return [
+        limits = [
             ("RLIMIT_CPU", self.cpu_seconds),
-            ("RLIMIT_AS", self.memory_bytes),
             ("RLIMIT_FSIZE", 0),
             ("RLIMIT_NOFILE", self.open_files),
             ("RLIMIT_NPROC", 0),
             ("RLIMIT_CORE", 0),
         ]
+        if sys.platform != "darwin":  # which refuses any limit below what it reserves itself
+            limits.append(("RLIMIT_AS", self.memory_bytes))
+        return limits
 
 
 DEFAULT = Limits()
@@ -98,6 +101,7 @@ def run(job: Job, listen: Listener, cage: Cage, limits: Limits = DEFAULT) -> End
 
     Raises:
         RuntimeError: the cage could not be closed, so the program was not run.
+        TimeoutError: nor did that become known in time.
     """
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="backfire-"))
@@ -128,7 +132,7 @@ def run(job: Job, listen: Listener, cage: Cage, limits: Limits = DEFAULT) -> End
         try:
             return _hear(process, reader, listen, deadline, limits)
         finally:
-            _kill(process)
+            _end(process)
 
 
 @contextlib.contextmanager
@@ -140,12 +144,6 @@ def _holding(data: bytes) -> Iterator[int]:
         yield file.fileno()
 
 
-def _kill(process: subprocess.Popen[bytes]) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-
-
 def _hear(
     process: subprocess.Popen[bytes],
     reader: int,
@@ -153,20 +151,21 @@ def _hear(
     deadline: float,
     limits: Limits,
 ) -> Ending:
+    lines = _lines(reader, deadline, limits.sent_bytes)
+    _confined(next(lines, b""))
     try:
-        for line in _lines(reader, deadline, limits.sent_bytes):
+        for line in lines:
             message = json.loads(line)
             if not isinstance(message, dict):
                 raise ValueError("not an object")
-            if "unconfined" in message:
-                raise RuntimeError(f"the sandbox failed: {message['unconfined']}")
             if not listen(message):
                 return Ending("stopped")
-        code = process.wait(timeout=max(0.0, deadline - time.monotonic()))
-    except (TimeoutError, subprocess.TimeoutExpired):
+        _await(process, deadline)
+    except TimeoutError:
         return Ending("timeout")
     except (ValueError, RecursionError):
         return Ending("crashed", "broken message")
+    code = _end(process)
     number = -code if code < 0 else code - 128  # bubblewrap passes a signal on as 128 + n
     if number in (signal.SIGXCPU, signal.SIGKILL):
         return Ending("timeout")
@@ -174,6 +173,41 @@ def _hear(
         with contextlib.suppress(ValueError):
             return Ending("crashed", signal.strsignal(number) or f"signal {number}")
     return Ending("finished") if code == 0 else Ending("crashed", f"exit status {code}")
+
+
+def _confined(first: bytes) -> None:
+    """Check the first message. It comes before the program runs, so no program can have sent it."""
+    message = json.loads(first) if first else {"unconfined": "it did not start"}
+    if "unconfined" in message:
+        raise RuntimeError(f"the sandbox failed: {message['unconfined']}")
+
+
+def _await(process: subprocess.Popen[bytes], deadline: float) -> None:
+    """Wait for the end of a process without reaping it, so that its number stays its own.
+
+    Raises:
+        TimeoutError: the deadline passed.
+    """
+    if sys.platform == "darwin":  # where waitid came with Python 3.13
+        try:
+            process.wait(max(0.0, deadline - time.monotonic()))
+        except subprocess.TimeoutExpired as error:
+            raise TimeoutError from error
+        return
+    pause = 0.0005
+    while os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+        if time.monotonic() > deadline:
+            raise TimeoutError
+        time.sleep(pause)
+        pause = min(2 * pause, 0.02)
+
+
+def _end(process: subprocess.Popen[bytes]) -> int:
+    """Kill what is left of the process and its group, and say how the process ended."""
+    if process.returncode is None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):  # a group of zombies
+            os.killpg(process.pid, signal.SIGKILL)
+    return process.wait()
 
 
 def _lines(reader: int, deadline: float, limit: int) -> Iterator[bytes]:
