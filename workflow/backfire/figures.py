@@ -19,6 +19,7 @@ import pandas as pd
 import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from seaborn.utils import relative_luminance
 
 from backfire import style
 from backfire.cells import Cell, Reading, Study, format_value, read
@@ -200,15 +201,23 @@ def family_heatmap(estimates: pd.DataFrame, labels: Labels) -> Figure:
                 cbar=ax is axes[0, -1],
                 cbar_kws={"label": "G, nats"},
             )
-            for text in ax.texts:  # colours that a dark page leaves as they are
-                pale = text.get_color() == "w"
-                text.set_color(style.ON_DARK if pale else style.ON_LIGHT)
+            _tint_notes(ax)
             ax.set(title=environment, xlabel="", ylabel="")
             ax.tick_params(axis="y", rotation=0)
             tilt = {"rotation": 35, "ha": "right", "rotation_mode": "anchor"}
             names = [two_lines(labels[model]) for model in models]
             ax.set_xticklabels(names, **(tilt if len(models) > 1 else {}))
     return figure
+
+
+def _tint_notes(ax: Axes) -> None:
+    """Give each note the tint of better contrast, in colours that a dark page leaves alone."""
+    mesh = ax.collections[0]
+    values: Any = mesh.get_array()
+    colours = np.asarray(mesh.get_facecolor())[~np.ma.getmaskarray(values).ravel()]
+    for text, colour in zip(ax.texts, colours, strict=True):
+        dark = relative_luminance(colour) < 0.18  # where black and white contrast alike
+        text.set_color(style.ON_DARK if dark else style.ON_LIGHT)
 
 
 def _note(cell: Cell) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
@@ -71,7 +71,13 @@ def _sign_panel(ax: Axes, rows: pd.DataFrame, deciles: pd.DataFrame, confidence:
     ax.plot([low, 0], [low, 0], "--", color=style.SOFT, linewidth=1, label="no change, G = 0")
     line = _band(before, after, wide["task_id"], confidence)
     if line is not None:
-        ax.plot(line["x"], line["mean"], color="#D55E00", linewidth=1.6, label="regression")
+        ax.plot(
+            line["x"],
+            line["mean"],
+            color="#D55E00",
+            linewidth=1.6,
+            label=f"regression, {100 * confidence:g} % band",
+        )
         ax.fill_between(
             line["x"], line["low"], line["high"], color="#D55E00", alpha=0.2, linewidth=0
         )
@@ -163,21 +169,29 @@ def token_trace(by_position: pd.DataFrame, by_kind: pd.DataFrame, labels: Labels
     return figure
 
 
+def _in_order(rows: pd.DataFrame) -> list[str]:
+    """The conditions in the house's order, those without a mark of their own last."""
+    known = [name for name in style.CONDITIONS if name in set(rows["condition"])]
+    return [*known, *sorted(set(rows["condition"]) - set(known))]
+
+
 def _by_position(ax: Axes, rows: pd.DataFrame) -> None:
-    for condition, part in rows.groupby("condition", sort=False):
-        mark = style.condition_mark(str(condition))
-        part = part.sort_values("position")
+    for depth, condition in enumerate(_in_order(rows)):
+        mark = style.condition_mark(condition)
+        part = rows[rows["condition"] == condition].sort_values("position")
         ax.fill_between(
-            part["position"], part["ci_low"], part["ci_high"], color=mark.colour, alpha=0.15, lw=0
+            part["position"], part["ci_low"], part["ci_high"], color=mark.colour, alpha=0.1, lw=0
         )
         ax.plot(
             part["position"],
             part["mean"],
             linestyle=mark.line,
+            linewidth=1.1,
             marker=mark.marker,
-            markersize=3.5,
+            markersize=3,
             color=mark.colour,
             label=mark.label,
+            zorder=3 - depth / 10,  # the first on top
         )
     ax.axhline(0, color=INK, linewidth=0.9)
     ax.set(xlabel="token of the call, from 0", ylabel="gain over pre, nats per token")
@@ -186,7 +200,7 @@ def _by_position(ax: Axes, rows: pd.DataFrame) -> None:
 
 def _by_kind(ax: Axes, rows: pd.DataFrame) -> None:
     kinds = [kind for kind in KINDS if kind in set(rows["kind"])]
-    conditions: Sequence[str] = list(dict.fromkeys(rows["condition"]))
+    conditions = _in_order(rows)
     for number, condition in enumerate(conditions):
         mark = style.condition_mark(condition)
         part = rows[rows["condition"] == condition].set_index("kind").reindex(kinds)
