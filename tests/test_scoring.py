@@ -14,7 +14,8 @@ from tiny_models import ARCHITECTURES, WINDOW, tiny_model
 
 from backfire.errors import UserError
 from backfire.scoring import Refusal, Request, Score, reference, score
-from backfire.scoring.engine import Engine, NonFiniteLogits
+from backfire.scoring.engine import Engine
+from backfire.scoring.head import NonFiniteLogits
 from backfire.scoring.plan import Limits, build_trie, cost, lay_out, packs, tiles
 
 DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]

@@ -72,7 +72,7 @@ def score(
         options: for `engine.Engine`.
 
     Raises:
-        engine.NonFiniteLogits: the model gave NaN or infinite logits.
+        head.NonFiniteLogits: the model gave NaN or infinite logits.
         UserError: the model's architecture is not supported.
     """
     # Here, so that the types above can be had without torch.

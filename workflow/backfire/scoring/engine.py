@@ -19,7 +19,7 @@ from transformers import PreTrainedModel
 
 from backfire.scoring import Refusal, Request, Score
 from backfire.scoring.attention import PackState, Workspace
-from backfire.scoring.head import NonFiniteLogits, read_logits, window_of
+from backfire.scoring.head import read_logits, window_of
 from backfire.scoring.plan import Limits, Trie, build_trie, cost, lay_out, packs, refusal, tiles
 from backfire.scoring.twin import split
 
@@ -36,7 +36,7 @@ class Engine:
         pack_tokens: the most tokens of one forward pass.
         memory: bytes that the scores of attention, and likewise the logits, may take. Peak memory
             is the weights (twice on a CPU, unless the caller drops `network`), the keys and
-            values of the longest context, the activations of a pack and three times this.
+            values of the longest context, the activations of a pack and twice this.
     """
 
     def __init__(
@@ -124,17 +124,16 @@ class _Results:
 
     def read(self, low: int, high: int, logits: Tensor) -> None:
         """Take the logits `(high - low, vocabulary)` of the rows `low` to `high`."""
-        reading = read_logits(logits)
+        some = slice(*np.searchsorted(self.row_of, (low, high)))
+        where, tokens = self.row_of[some], self.trie.tokens[self.trie.targets[some]]
+        device = logits.device
+        reading = read_logits(
+            logits, torch.from_numpy(where - low).to(device), torch.from_numpy(tokens).to(device)
+        )
         self.argmax[low:high] = reading.argmax.cpu()
         self.gaps[low:high] = reading.gap.cpu()
-        some = slice(*np.searchsorted(self.row_of, (low, high)))
-        tokens = self.trie.tokens[self.trie.targets[some]]
-        where = torch.from_numpy(self.row_of[some] - low).to(logits.device)
-        chosen = logits[where, torch.from_numpy(tokens).to(logits.device)].float()
-        self.logprobs[some] = (chosen - reading.log_total[where]).cpu()
-        self.matches[some] = self.argmax[self.row_of[some]] == tokens
-        if not np.isfinite(self.logprobs[some]).all():
-            raise NonFiniteLogits("the logit of a scored token is not finite")
+        self.logprobs[some] = reading.logprobs.cpu()
+        self.matches[some] = self.argmax[where] == tokens
 
     def score(self, request: int) -> Score:
         span, end = self.trie.spans[request], self.trie.ends[request]

@@ -26,13 +26,11 @@ def _score(network: PreTrainedModel, request: Request) -> Score:
     # context:      c0 c1 ... cm | a0 a1 ... an-1
     # logits kept:            z0 | z1 z2 ... zn     z0 predicts a0, zn what follows the last token
     logits: Tensor = network(ids, use_cache=False, logits_to_keep=n + 1).logits[0]
-    reading = read_logits(logits)
-    chosen = logits[:n].gather(1, ids[0, -n:, None])[:, 0].float()
-    logprobs = (chosen - reading.log_total[:n]).double().cpu().numpy()
-    argmax = reading.argmax.cpu()
+    targets = ids[0, -n:]
+    reading = read_logits(logits, torch.arange(n, device=logits.device), targets)
     return Score(
-        token_logprobs=logprobs,
-        argmax_match=(argmax[:n] == ids[0, -n:].cpu()).numpy(),
-        next_argmax=int(argmax[n]),
+        token_logprobs=reading.logprobs.double().cpu().numpy(),
+        argmax_match=(reading.argmax[:n] == targets).cpu().numpy(),
+        next_argmax=int(reading.argmax[n]),
         min_gap=float(reading.gap[:n].min()),
     )
