@@ -6,7 +6,7 @@ import functools
 import itertools
 import re
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -84,6 +84,8 @@ def scores(drawn: Iterable[Item], strength: float = 1.0, seed: int = 0) -> pd.Da
                         "greedy_stop": False,
                         "min_gap": 0.3,
                         "prompt_sha256": "0" * 64,
+                        "overlap": 0.5,
+                        "written": None,
                     }
                 )
     return pd.DataFrame(rows, columns=SCORE_SCHEMA.names)
@@ -130,6 +132,9 @@ class Chat:
 
     def count_tokens(self, text: str) -> int:
         return len(text.split())
+
+    def native_call(self, tool: str, arguments: Mapping[str, object]) -> None:
+        """The template has no form for calls."""
 
     def render(self, messages: Sequence[Message]) -> str:
         turns = [f"[{message['role']}]\n{message['content']}\n" for message in messages]
