@@ -85,8 +85,8 @@ def read(text: str) -> Assertion:
     text = text.strip()
     try:
         statements = ast.parse(text).body
-    except SyntaxError as error:
-        raise AssertionUnreadable(f"not Python: {error.msg}") from error
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise AssertionUnreadable(f"not Python: {error}") from error
     if len(statements) != 1 or not isinstance(statements[0], ast.Assert) or "\n" in text:
         raise AssertionUnreadable("not one assert statement on one line")
     condition = statements[0].test

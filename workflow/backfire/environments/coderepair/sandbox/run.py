@@ -58,7 +58,7 @@ class Limits:
 
     cpu_seconds: int = 1
     wall_seconds: float = 10.0
-    memory_bytes: int = 512 << 20
+    memory_bytes: int = 1 << 30
     open_files: int = 64
     sent_bytes: int = 1 << 20
 
