@@ -64,6 +64,8 @@ def scores(
                         "greedy_stop": greedy and rng.random() < 0.5,
                         "min_gap": 0.5,
                         "prompt_sha256": f"{item}/{condition}",
+                        "overlap": 0.5,
+                        "written": None,
                     }
                 )
     return pd.DataFrame(rows)

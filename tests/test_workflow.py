@@ -53,7 +53,7 @@ def test_a_second_run_has_nothing_to_do(finished: Study) -> None:
 
 
 def test_a_comment_or_docstring_in_the_library_reruns_nothing(finished: Study) -> None:
-    for path in ("conditions.py", "items.py", "measures.py", "scoring/engine.py", "tables.py"):
+    for path in ("conditions/core.py", "items.py", "measures.py", "scoring/engine.py", "tables.py"):
         file = finished.folder / "workflow/backfire" / path
         text = file.read_text(encoding="utf-8")
         file.write_text("# A remark.\n" + text.replace('"""', '"""Now: ', 1), encoding="utf-8")
@@ -63,7 +63,7 @@ def test_a_comment_or_docstring_in_the_library_reruns_nothing(finished: Study) -
 def test_a_condition_rewritten_scores_its_own_prompts_only(finished: Study) -> None:
     before = finished.frames()
     finished.edit(
-        "workflow/backfire/conditions.py",
+        "workflow/backfire/conditions/writing.py",
         'f"Note: an earlier {what} failed',
         'f"Note: some earlier {what} failed',
     )

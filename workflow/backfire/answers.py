@@ -43,8 +43,12 @@ class Answers:
         return self._column("logprob", condition, candidate)
 
     def length(self, unit: str, condition: str = "fail") -> pd.Series[float]:
-        """Length of the failed action: `unit` is `n_tokens` or `n_bytes`."""
+        """Length of the failed action, `n_tokens` or `n_bytes`, or of its `context_tokens`."""
         return self._column(unit, condition, "failed")
+
+    def overlap(self, condition: str) -> pd.Series[float]:
+        """The share of the failed action's words that stand in the last message before it."""
+        return self._column("overlap", condition, "failed")
 
     def greedy(self, condition: str, *, stop: bool) -> pd.Series[float]:
         """1 where greedy decoding writes the failed action (and then ends its turn), else 0."""

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import math
 from enum import Enum
-from functools import cache
 from typing import Any, NamedTuple
 
 import pandas as pd
 
-from backfire.conditions import CONDITIONS
-from backfire.measures import measures_for
+from backfire.measures import find
 
 
 class Cell(NamedTuple):
@@ -123,21 +121,18 @@ def read(cell: Cell | None, margin: float | None = None) -> Reading:
     return Reading.UNCLEAR
 
 
-PERCENT = frozenset({"probability", "proportion", "share"})
+PERCENT = frozenset({"probability", "proportion", "share", "fraction"})
 """Units that are printed in percent."""
 
 
-@cache
-def _units() -> dict[str, str]:
-    return {name: measure.unit for name, measure in measures_for(CONDITIONS).items()}
-
-
 def format_value(value: float, measure: str) -> str:
-    """Percent for a share or probability, else two decimals, with a real minus sign."""
+    """Percent for a share or probability, else one or two decimals, with a real minus sign."""
     if not math.isfinite(value):
         return "undefined"
-    unit = _units().get(measure, "nats")
+    unit = find(measure).unit
     text = f"{100 * value:.1f} %" if unit in PERCENT else f"{value:.2f}"
+    if unit == "tokens":
+        text = f"{value:.1f}"
     if unit == "mass":
         text = f"{value:.2g}"
     if unit in PERCENT and 0 < value < 0.0005:

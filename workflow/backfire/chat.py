@@ -149,6 +149,29 @@ class Chat:
             return self._renders([*head, {"role": "tool", "content": "seen"}])
         return tool != other and "seen" in tool
 
+    def native_call(self, tool: str, arguments: Mapping[str, Any]) -> str | None:
+        """A tool call as the template writes it in an assistant turn.
+
+        None where the template has no form for calls, or loses some of it.
+        """
+        user = {"role": "user", "content": "goal"}
+        shown = "\x00shown\x00"
+        function = {"name": tool, "arguments": dict(arguments)}
+        call = {"type": "function", "id": "call00000", "function": function}
+        try:
+            plain = self._apply([user, {"role": "assistant", "content": shown}])
+            written = self._apply(
+                [user, {"role": "assistant", "content": "", "tool_calls": [call]}]
+            )
+        except (TemplateError, TypeError, ValueError):
+            return None
+        head, found, tail = plain.partition(shown)
+        if not (found and written.startswith(head) and written.endswith(tail)):
+            return None
+        text = written[len(head) : len(written) - len(tail)].strip()
+        parts = [tool, *arguments]
+        return text if text and all(part in text for part in parts) else None
+
     @cached_property
     def _markers(self) -> list[str]:
         added = self.tokenizer.added_tokens_decoder.values()
@@ -170,7 +193,7 @@ class Chat:
         bos = self.tokenizer.bos_token_id
         return bos is not None and self.tokenizer("a").input_ids[0] == bos
 
-    def _apply(self, messages: Sequence[Message]) -> str:
+    def _apply(self, messages: Sequence[Mapping[str, Any]]) -> str:
         text: str = self.tokenizer.apply_chat_template(
             list(messages),
             tokenize=False,

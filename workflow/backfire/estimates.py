@@ -20,7 +20,9 @@ from backfire.bootstrap import (
     percentiles,
     robust,
 )
-from backfire.measures import Measure, measures_for
+from backfire.conditions import CORE
+from backfire.measures import measures_for
+from backfire.terms import Measure
 
 ESTIMATE_SCHEMA = pa.schema(
     [
@@ -81,7 +83,7 @@ class Estimate:
 def estimate(
     measures: pd.DataFrame, model: str, environment: str, statistics: Statistics
 ) -> pd.DataFrame:
-    """Every measure on all items and on each group, one row of `ESTIMATE_SCHEMA` per cell.
+    """Every measure on all items, the core's on each group too: rows of `ESTIMATE_SCHEMA`.
 
     A measure that the conditions allow and no item has stands under `all` with n = 0.
 
@@ -222,6 +224,9 @@ def _estimate(
     for group, rows in wide.groups():
         templated = rows & wide.known("template")
         for measure in measures_for(conditions).values():
+            # Variants are many and their items few: only the core's measures are split.
+            if group != ALL and not set(measure.conditions) <= set(CORE):
+                continue
             sample = wide.sample(measure, rows)
             if group != ALL and len(sample.numerator) == 0:
                 continue

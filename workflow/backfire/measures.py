@@ -6,8 +6,8 @@ formula and range from there. Items lacking a term of a measure have no row for 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable
+from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -15,6 +15,8 @@ import pyarrow as pa
 
 from backfire.answers import Answers
 from backfire.conditions import CONDITIONS
+from backfire.record_measures import controls, of_condition
+from backfire.terms import Measure, Ratio, Value, change, complete, decomposition, per_token
 
 MEASURE_SCHEMA = pa.schema(
     [
@@ -29,82 +31,7 @@ MEASURE_SCHEMA = pa.schema(
     ]
 )
 
-REFERENCES = frozenset({"pre", "fail", "succ", "neut", "neut_pad"})
-"""The conditions that serve the decompositions, and are no way to write a record."""
-
 ITEM_COLUMNS = ("task_id", "template", "step", "operator", "error_family")
-
-Value = Callable[[Answers], "pd.Series[float]"]
-"""From answers to one value per item, NaN where a term is absent."""
-
-
-@dataclass(frozen=True)
-class Ratio:
-    """`scale` x sum of one measure / sum of another, over the items that have both."""
-
-    numerator: str
-    denominator: str
-    scale: float
-
-
-@dataclass(frozen=True)
-class Measure:
-    """One measure.
-
-    Attributes:
-        unit: `nats`, `nats/token`, `nats/byte`, `probability`, `proportion` (of items, from 0/1
-            values), `mass` (a probability, often tiny) or `share` (a ratio of sums).
-        formula: the definition in words; a is the failed action, P(a | c) its probability
-            after the context that condition c writes.
-        conditions: the conditions it needs.
-        signed: whether it can have either sign, so that an interval excluding zero says something.
-        value: from answers to one value per item, NaN where absent; None for a ratio of sums.
-        ratio: for a ratio of sums, what is summed.
-    """
-
-    name: str
-    unit: str
-    formula: str
-    conditions: tuple[str, ...]
-    signed: bool = True
-    value: Value | None = None
-    ratio: Ratio | None = None
-
-
-def _change(after: str, before: str, candidate: str = "failed") -> Value:
-    return lambda answers: answers.logprob(after, candidate) - answers.logprob(before, candidate)
-
-
-def _decomposed(term: Value, reference: str) -> Value:
-    """A term of -G = copy + sem, kept only on items that have all of pre, fail and `reference`."""
-
-    def value(answers: Answers) -> pd.Series[float]:
-        complete = (
-            answers.logprob("pre") + answers.logprob("fail") + answers.logprob(reference)
-        ).notna()
-        return term(answers).where(complete)
-
-    return value
-
-
-def _decomposition(reference: str, copy: str, sem: str) -> list[Measure]:
-    needs = ("pre", "fail", reference)
-    return [
-        Measure(
-            copy,
-            "nats",
-            f"log P(a | {reference}) − log P(a | pre)",
-            needs,
-            value=_decomposed(_change(reference, "pre"), reference),
-        ),
-        Measure(
-            sem,
-            "nats",
-            f"log P(a | fail) − log P(a | {reference})",
-            needs,
-            value=_decomposed(_change("fail", reference), reference),
-        ),
-    ]
 
 
 def _gain(answers: Answers) -> pd.Series[float]:
@@ -145,73 +72,6 @@ def _choice_shift(quantity: str) -> Value:
     return lambda answers: answers.choice(quantity, "fail") - answers.choice(quantity, "pre")
 
 
-def _condition_measures(condition: str) -> list[Measure]:
-    found = [
-        Measure(
-            f"logprob_{condition}",
-            "nats",
-            f"log P(a | {condition})",
-            (condition,),
-            signed=False,
-            value=lambda answers: answers.logprob(condition),
-        ),
-        Measure(
-            f"greedy_repeat_{condition}",
-            "proportion",
-            f"greedy decoding after {condition} writes a; what follows is ignored",
-            (condition,),
-            signed=False,
-            value=lambda answers: answers.greedy(condition, stop=False),
-        ),
-        Measure(
-            f"greedy_repeat_{condition}_stop",
-            "proportion",
-            f"greedy decoding after {condition} writes a and then ends the turn",
-            (condition,),
-            signed=False,
-            value=lambda answers: answers.greedy(condition, stop=True),
-        ),
-    ]
-    if condition not in ("pre", "fail"):
-        found += [
-            Measure(
-                f"G_{condition}",
-                "nats",
-                f"log P(a | pre) − log P(a | {condition})",
-                ("pre", condition),
-                value=_change("pre", condition),
-            ),
-            Measure(
-                f"delta_{condition}",
-                "nats",
-                f"log P(a | {condition}) − log P(a | fail)",
-                ("fail", condition),
-                value=_change(condition, "fail"),
-            ),
-        ]
-    if condition not in REFERENCES:
-        found += [
-            Measure(
-                f"G_{condition}_per_token",
-                "nats/token",
-                f"G_{condition} / number of tokens of a",
-                ("pre", condition),
-                value=lambda answers: (
-                    _change("pre", condition)(answers) / answers.length("n_tokens", condition)
-                ),
-            ),
-            Measure(
-                f"{condition}_removed",
-                "share",
-                f"1 − sum of G_{condition} / sum of G",
-                ("pre", "fail", condition),
-                signed=False,
-                ratio=Ratio(f"delta_{condition}", "G", 1.0),
-            ),
-        ]
-    return found
-
-
 def measures_for(conditions: Iterable[str]) -> dict[str, Measure]:
     """The measures that the given conditions allow, by name, in the order of the tables.
 
@@ -227,14 +87,14 @@ def measures_for(conditions: Iterable[str]) -> dict[str, Measure]:
             "nats",
             "G on the items of the decomposition, those with pre, fail and neut",
             (*core, "neut"),
-            value=_decomposed(_gain, "neut"),
+            value=complete(_gain, *core, "neut"),
         ),
         Measure(
             "G_per_token",
             "nats/token",
             "G / number of tokens of a",
             core,
-            value=lambda answers: _gain(answers) / answers.length("n_tokens"),
+            value=per_token(_gain, "fail"),
         ),
         Measure(
             "G_per_byte",
@@ -253,25 +113,25 @@ def measures_for(conditions: Iterable[str]) -> dict[str, Measure]:
                 (_gain(answers) < 0).astype("float64").where(_gain(answers).notna())
             ),
         ),
-        *_decomposition("neut", "copy", "sem"),
-        *_decomposition("succ", "copy_succ", "polarity"),
-        *_decomposition("neut_pad", "copy_pad", "sem_pad"),
+        *decomposition("neut", "copy", "sem"),
+        *decomposition("succ", "copy_succ", "polarity"),
+        *controls(),
         Measure(
             "repair",
             "nats",
             "log P(gold | fail) − log P(gold | pre)",
             core,
-            value=_change("fail", "pre", "gold"),
+            value=change("fail", "pre", "gold"),
         ),
         Measure(
             "margin_shift",
             "nats",
             "change of log P(gold) − log P(a), fail minus pre",
             core,
-            value=lambda answers: _change("fail", "pre", "gold")(answers) + _gain(answers),
+            value=lambda answers: change("fail", "pre", "gold")(answers) + _gain(answers),
         ),
         *_choice_measures([name for name in available if CONDITIONS[name].every_candidate]),
-        *(measure for condition in available for measure in _condition_measures(condition)),
+        *(measure for name in available for measure in of_condition(CONDITIONS[name])),
         Measure(
             "form_share",
             "share",
@@ -290,7 +150,12 @@ def find(name: str) -> Measure:
     Raises:
         KeyError: no registered condition gives a measure of that name.
     """
-    return measures_for(CONDITIONS)[name]
+    return _declared(tuple(CONDITIONS))[name]
+
+
+@cache
+def _declared(conditions: tuple[str, ...]) -> dict[str, Measure]:
+    return measures_for(conditions)
 
 
 def measure(scores: pd.DataFrame, items: pd.DataFrame) -> pd.DataFrame:

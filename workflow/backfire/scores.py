@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -31,6 +32,9 @@ SCORE_SCHEMA = pa.schema(
         pa.field("greedy_stop", pa.bool_()),
         pa.field("min_gap", pa.float64()),
         pa.field("prompt_sha256", pa.string(), nullable=False),
+        # the share of the candidate's words that stand in the prompt's last message
+        pa.field("overlap", pa.float64()),
+        pa.field("written", pa.string()),  # that message, where its text depends on the model
     ]
 )
 
@@ -45,6 +49,8 @@ class Question:
     n_bytes: int
     prompt_sha256: str
     encoded: Encoded | Refusal
+    overlap: float | None = None
+    written: str | None = None
 
     @property
     def request(self) -> Request | None:
@@ -68,10 +74,9 @@ def ask(items: Iterable[Item], conditions: Iterable[str], chat: Chat) -> Iterato
             prompt = chat.render(messages)
             sha256 = hashlib.sha256(prompt.encode("utf-8", "surrogatepass")).hexdigest()
             altered = chat.altered(messages, prompt)
-            candidates = item.candidates
-            if not condition.every_candidate:
-                candidates = {"failed": item.failed_action}
-            for candidate, action in candidates.items():
+            last = messages[-1]["content"]
+            written = last if condition.by_model else None
+            for candidate, action in condition.candidates(item, chat).items():
                 encoded: Encoded | Refusal
                 if altered is not None:
                     encoded = Refusal(altered)
@@ -80,7 +85,29 @@ def ask(items: Iterable[Item], conditions: Iterable[str], chat: Chat) -> Iterato
                 else:
                     encoded = chat.encode(prompt, action)
                 n_bytes = len(action.encode("utf-8", "surrogatepass"))
-                yield Question(item.item_id, name, candidate, n_bytes, sha256, encoded)
+                yield Question(
+                    item.item_id,
+                    name,
+                    candidate,
+                    n_bytes,
+                    sha256,
+                    encoded,
+                    overlap(action, last),
+                    written,
+                )
+
+
+def overlap(action: str, text: str) -> float | None:
+    """The share of the action's words that also stand in the text; None for an action of none.
+
+    A word is a run of letters, digits and underscores, in upper or lower case alike.
+    """
+    words = _words(action)
+    return len(words & _words(text)) / len(words) if words else None
+
+
+def _words(text: str) -> set[str]:
+    return set(re.findall(r"\w+", text.lower()))
 
 
 def tabulate(
@@ -100,6 +127,8 @@ def tabulate(
             "candidate": question.candidate,
             "n_bytes": question.n_bytes,
             "prompt_sha256": question.prompt_sha256,
+            "overlap": question.overlap,
+            "written": question.written,
         }
         if isinstance(encoded, Encoded):
             row["n_tokens"] = len(encoded.continuation_ids)

@@ -11,10 +11,12 @@ from collections.abc import Iterable, Mapping, Sequence
 import pandas as pd
 from statsmodels.stats.multitest import multipletests
 
+from backfire.conditions import CONDITIONS
 from backfire.estimates import ALL, ALL_MODELS
-from backfire.measures import REFERENCES, Measure, find
+from backfire.measures import find
 from backfire.numbering import NUMBERS, file_name
 from backfire.tabular import Entry, Table, number
+from backfire.terms import Measure
 
 COLUMNS = {
     "gain": ("G", "G_per_token", "copy", "sem", "G_abstract"),
@@ -214,11 +216,14 @@ def by_condition(
 ) -> Table:
     """`delta_<condition>` of each way to write the record: a row per condition, a column per model.
 
-    The terms of a decomposition have their own tables, so `REFERENCES` have no row.
+    The terms of a decomposition have their own tables, and so have wordings: they have no row.
     """
     cells = Cells(estimates, environment, labels)
-    deltas = {name: find(f"delta_{name}") for name in conditions if name not in REFERENCES}
-    deltas = {name: delta for name, delta in deltas.items() if cells.present(delta.name)}
+    deltas = {
+        name: find(f"delta_{name}")
+        for name in conditions
+        if CONDITIONS[name].kind not in ("reference", "wording") and cells.present(f"delta_{name}")
+    }
     data = cells.data(list(deltas.values()))
     return Table(
         file_name("variants", environment, kind),

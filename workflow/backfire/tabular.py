@@ -18,6 +18,8 @@ DIGITS = {
     "probability": 3,
     "proportion": 3,
     "share": 3,
+    "fraction": 3,
+    "tokens": 1,
 }
 
 

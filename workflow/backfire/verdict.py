@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from backfire.cells import Cell, Reading, Study, format_interval, format_value, read
 from backfire.conditions import CONDITIONS
+from backfire.record_measures import is_record
 
 
 class Number(NamedTuple):
@@ -258,16 +259,12 @@ def right_action(study: Study, model: str, environment: str) -> list[Sentence]:
     return [say(what, r=repair)]
 
 
-CONTROLS = frozenset({"pre", "fail", "succ", "neut", "neut_pad", "fail_other"})
-"""Conditions that serve the measurement and are no way to write a record."""
-
-
 def rewrites(study: Study, model: str, environment: str) -> list[Sentence]:
     """For each other way to write the record: does it remove the effect, as far as one can tell?"""
     return [
         sentence
-        for name in CONDITIONS
-        if name not in CONTROLS and (sentence := rewrite(study, model, environment, name))
+        for name, condition in CONDITIONS.items()
+        if is_record(condition) and (sentence := rewrite(study, model, environment, name))
     ]
 
 
