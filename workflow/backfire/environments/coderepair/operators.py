@@ -103,7 +103,7 @@ def mutants(program: str) -> list[Mutant]:
         ValueError: LibCST cannot read the program.
     """
     try:
-        wrapper = MetadataWrapper(cst.parse_module(program))
+        wrapper = MetadataWrapper(cst.parse_module(program), unsafe_skip_copy=True)
     except cst.ParserSyntaxError as error:
         raise ValueError(f"LibCST cannot read the program: {error.message}") from error
     collector = _Collector(program, wrapper)
