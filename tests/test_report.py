@@ -259,11 +259,13 @@ def test_the_worked_items_follow_the_rule() -> None:
 
 def test_a_worked_item_shows_the_exact_prompt_and_its_tokens() -> None:
     drawn = fakes.items(4)
-    for case in work(fakes.scores(drawn), drawn, fakes.Chat()):
+    cases = work(fakes.scores(drawn), drawn, fakes.Chat())
+    assert {case.views[0].shared.count("one call.") for case in cases} == {1}
+    for case in cases:
         pre, *others = case.views
         assert pre.condition == "pre" and not pre.tokens
         for view in others:
-            assert pre.tail.startswith(view.shared)
+            assert (pre.shared + pre.tail).startswith(view.shared)
             assert "".join(token.text for token in view.tokens) == case.item.failed_action
             change = sum(token.gain for token in view.tokens)
             assert change == pytest.approx(view.logprob - pre.logprob)

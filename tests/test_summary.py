@@ -235,7 +235,8 @@ def test_the_export_is_byte_for_byte() -> None:
         block = f"sha256 {hashlib.sha256(prompt.encode()).hexdigest()}\n---- prompt "
         assert block in text
         assert prompt in text
-    assert f"failed: {item.failed_action}\n" in text
+    assert text.count(f"scored, failed: {item.failed_action}\n") == 3
+    assert text.count(f"scored, gold: {item.gold_action}\n") == 3
     places = [text.index(f"---- {name}: ") for name in ("pre", "fail", "abstract")]
     assert all(one < other for one, other in itertools.pairwise(places))
 

@@ -41,7 +41,7 @@ def find_item(items: Sequence[Item], item_id: str, where: str) -> Item:
 
 
 def as_text(item: Item, chat: Renderer, conditions: Iterable[str] = tuple(CONDITIONS)) -> str:
-    """An item's prompts under all conditions and its candidates, for reading and diffing.
+    """An item's prompts under all conditions and what is scored after each, to read and to diff.
 
     Each prompt stands between two rulers, byte for byte; the hash above it is the one that the
     score shards keep as `prompt_sha256`.
@@ -56,8 +56,8 @@ def as_text(item: Item, chat: Renderer, conditions: Iterable[str] = tuple(CONDIT
             continue
         digest = hashlib.sha256(rendered[name].encode("utf-8", "surrogatepass")).hexdigest()
         blocks += [f"sha256 {digest}\n", _ruler("prompt"), rendered[name], "\n" + _ruler("end")]
-    blocks.append(_ruler("candidates"))
-    blocks += [f"{name}: {text}\n" for name, text in item.candidates.items()]
+        scored = CONDITIONS[name].candidates(item, chat)
+        blocks += [f"scored, {candidate}: {text}\n" for candidate, text in scored.items()]
     return "".join(blocks)
 
 

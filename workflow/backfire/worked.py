@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import NamedTuple
 
 import pandas as pd
@@ -30,8 +31,9 @@ class Token(NamedTuple):
 class View(NamedTuple):
     """An item under one condition.
 
-    `tail` is what the prompt adds after the part that it shares with `pre`'s; `tokens` and
-    `logprob` are of the failed call, without gains under `pre` itself.
+    The prompt is `shared` and then `tail`: under `pre`, `shared` is what all worked items begin
+    with, elsewhere what the prompt has in common with `pre`'s. `tokens` and `logprob` are of the
+    failed call, without gains under `pre` itself.
     """
 
     condition: str
@@ -88,16 +90,17 @@ def choose(scores: pd.DataFrame) -> list[tuple[str, str]]:
 def work(scores: pd.DataFrame, items: Sequence[Item], chat: Renderer) -> list[Worked]:
     """The chosen items as the model saw them, each failed token with what it gained."""
     by_id = {item.item_id: item for item in items}
+    chosen = [(by_id[item_id], reason) for item_id, reason in choose(scores)]
+    common = _shared([prompts(item, chat, ["pre"])["pre"] for item, _ in chosen])
     worked = []
-    for item_id, reason in choose(scores):
-        item = by_id[item_id]
-        own = scores[(scores["item_id"] == item_id) & (scores["candidate"] == "failed")]
+    for item, reason in chosen:
+        own = scores[(scores["item_id"] == item.item_id) & (scores["candidate"] == "failed")]
         logprobs = own.set_index("condition")["logprob"].dropna().to_dict()
         gains = token_gains(own, [item])
         rendered = prompts(item, chat, [name for name in SHOWN if name in logprobs])
         views = []
         for condition, prompt in rendered.items():
-            shared = _shared(prompt, rendered["pre"]) if condition != "pre" else ""
+            shared = common if condition == "pre" else _shared([prompt, rendered["pre"]])
             rows = gains[gains["condition"] == condition]
             tokens = tuple(map(Token, rows["text"], rows["gain"]))
             views.append(
@@ -108,11 +111,9 @@ def work(scores: pd.DataFrame, items: Sequence[Item], chat: Renderer) -> list[Wo
     return worked
 
 
-def _shared(prompt: str, baseline: str) -> str:
-    """The whole lines that both begin with."""
-    end = 0
-    for mine, other in zip(prompt.splitlines(True), baseline.splitlines(True), strict=False):
-        if mine != other:
-            break
-        end += len(mine)
-    return prompt[:end]
+def _shared(prompts: Sequence[str]) -> str:
+    """The whole lines that all begin with; nothing where there is one alone."""
+    if len(prompts) < 2:
+        return ""
+    lines = zip(*(prompt.splitlines(keepends=True) for prompt in prompts), strict=False)
+    return "".join(same[0] for same in takewhile(lambda same: len(set(same)) == 1, lines))
