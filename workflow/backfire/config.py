@@ -13,10 +13,12 @@ import yaml
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
 
+from backfire import user_conditions
 from backfire.bundles import BUNDLES
 from backfire.conditions import CONDITIONS
 from backfire.environments import KINDS
 from backfire.errors import UserError
+from backfire.examples import example_of
 
 Config = Mapping[str, Any]
 
@@ -53,6 +55,9 @@ def _explain(error: ValidationError) -> Iterator[str]:
         yield f"{key}: key {error.message.split(' is a required')[0]} is missing"
     elif "propertyNames" in error.absolute_schema_path:
         yield f"{key}: name {found!r}; letters, digits, '.', '_', '+' and '-' are allowed"
+    elif error.validator == "oneOf":
+        names = " or ".join(repr(name) for each in schema["oneOf"] for name in each["required"])
+        yield f"{key}: found {', '.join(map(repr, found)) or 'nothing'}; one of {names} is right"
     elif error.validator == "pattern":
         yield f"{key}: found {found!r}; right is {schema['description']}"
     else:
@@ -90,10 +95,12 @@ def _unknown(config: Config) -> Iterator[str]:
         if "path" in environment and not Path(environment["path"]).exists():
             path = environment["path"]
             yield f"environments.{name}.path: no such file {path!r}; paths start from {Path.cwd()}"
+    own = own_conditions(config)
+    known_conditions = {**CONDITIONS, **own}
     for probe, entry in config["probes"].items():
         for condition in entry["conditions"]:
-            if condition not in CONDITIONS:
-                hint = _suggest(condition, CONDITIONS)
+            if condition not in known_conditions:
+                hint = _suggest(condition, known_conditions)
                 yield f"probes.{probe}.conditions: unknown condition {condition!r}; {hint}"
         for environment in entry["items"]:
             if environment not in config["environments"]:
@@ -104,6 +111,7 @@ def _unknown(config: Config) -> Iterator[str]:
                 hint = _suggest(model, config["models"])
                 yield f"probes.{probe}.models: unknown model {model!r}; {hint}"
         yield from _clashes(config, probe)
+    yield from _broken_conditions(config)
     for condition in ("pre", "fail"):
         if condition not in config["probes"]["core"]["conditions"]:
             yield f"probes.core.conditions: {condition!r} is missing; every measure needs it"
@@ -124,6 +132,27 @@ def _clashes(config: Config, probe: str) -> Iterator[str]:
                 f"probes.{probe}.items.{environment}: {count} items, and the core probe, whose "
                 f"first items these are, draws {drawn}"
             )
+
+
+def _broken_conditions(config: Config) -> Iterator[str]:
+    """What is wrong with conditions of the user's own, tried on an item of each environment."""
+    for name, entry in own_conditions(config).items():
+        # A second check in a process that has registered the config's conditions finds its own.
+        if name in CONDITIONS and CONDITIONS[name].kind != "own":
+            yield f"conditions.{name}: there is a condition of that name; another name is right"
+            continue
+        probes = [probe for probe in config["probes"].values() if name in probe["conditions"]]
+        used = dict.fromkeys(environment for probe in probes for environment in probe["items"])
+        known = [config["environments"][one] for one in used if one in config["environments"]]
+        examples = [item for one in known if (item := example_of(one)) is not None]
+        yield from user_conditions.faults(name, entry, examples)
+
+
+def own_conditions(config: Config, probe: str | None = None) -> dict[str, Any]:
+    """The conditions of the user's own, or those of one probe, sorted by name."""
+    entries = config.get("conditions", {})
+    wanted = entries if probe is None else config["probes"][probe]["conditions"]
+    return {name: entries[name] for name in sorted(entries) if name in wanted}
 
 
 def models_of(config: Config, probe: str) -> list[str]:
@@ -170,6 +199,7 @@ def outline(config: Config) -> dict[str, Any]:
         "cells": [list(cell) for cell in cells(config)],
         "kinds": {name: entry["kind"] for name, entry in config["environments"].items()},
         "probes": {name: entry["conditions"] for name, entry in config["probes"].items()},
+        "own_conditions": own_conditions(config),
         "statistics": statistics(config),
         "equivalence_margin": config["statistics"].get("equivalence_margin"),
         "published_as": published_as,

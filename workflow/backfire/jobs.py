@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from backfire.errors import UserError
+from backfire.user_conditions import register
 
 
 @contextmanager
@@ -27,6 +28,7 @@ def job(snakemake: Any) -> Iterator[TextIO]:
         os.dup2(log.fileno(), 1)
         os.dup2(log.fileno(), 2)
         try:
+            register(snakemake.config.get("conditions", {}))
             yield terminal
         except UserError as error:
             print(error, file=sys.stderr, flush=True)

@@ -11,6 +11,7 @@ from backfire import bundles, catalogue, locks
 from backfire import models as model_library
 from backfire.digests import code_digest, digest_of, files_digest
 from backfire.errors import UserError
+from backfire.user_conditions import digests
 
 try:
     study.validate(config, str(workflow.configfiles[-1]))

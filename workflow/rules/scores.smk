@@ -25,8 +25,9 @@ for probe in config["probes"]:
             mem_mb=4000,
         params:
             conditions=config["probes"][probe]["conditions"],
+            own=digests(study.own_conditions(config, probe)),
             folder=model_folder,
             store="results/store",
-            code=digest_of("backfire.shards"),
+            code=digest_of("backfire.shards", "backfire.user_conditions"),
         script:
             "../scripts/score.py"

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 from backfire.environments.base import Pool
 from backfire.environments.items.schema import Fault, faults, make_item
 from backfire.errors import UserError
+from backfire.items import Item
 
 _MAX_FAULTS = 200
 """A file with more faults than these is of another kind altogether; the rest are counted."""
@@ -48,6 +49,18 @@ def build_pool(settings: Mapping[str, Any], seed: int) -> Pool:
     if not rows:
         raise UserError(f"{path}: found no items; one line for each item is right")
     return Pool([make_item(data) for _, data in rows])
+
+
+def first_item(path: str | Path) -> Item | None:
+    """The first item of a file, None where that row is at fault or there is none.
+
+    Raises:
+        UserError: the file cannot be read.
+    """
+    row = next(_read(Path(path)), None)
+    if row is None or isinstance(row.data, Fault) or any(faults(row.data)):
+        return None
+    return make_item(row.data)
 
 
 def _read(path: Path) -> Iterator[_Row]:
