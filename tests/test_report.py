@@ -212,6 +212,18 @@ def test_the_weights_stand_wherever_a_model_is_named(page: Page) -> None:
         assert "4-bit Q4_1 weights" in heading
 
 
+def test_a_model_without_a_single_score_is_said_to_have_none(study: ReportInputs) -> None:
+    numbers = ["mean", "ci_low", "ci_high"]
+    estimates = study.estimates.copy()
+    estimates.loc[estimates["model"] == "smol", numbers] = float("nan")
+    shown = Page(render(replace(study, estimates=estimates, scores={})))
+    assert (
+        "smol (4-bit Q4_1 weights) on toolshed: the standard record cannot be judged" in shown.text
+    )
+    assert "there is no score to judge by" in shown.text
+    assert figures.decomposition(estimates, {"smol": "smol"}).axes
+
+
 def test_many_models_get_one_line_each(tmp_path: Path) -> None:
     many = Page(render(inputs(tmp_path, *STRENGTHS)))
     assert "Of 3 pairs of model and environment" in many.text

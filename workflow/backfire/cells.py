@@ -43,6 +43,9 @@ class Study:
         """
         self.margin = margin
         self.confidence = confidence
+        self._covered = dict.fromkeys(
+            zip(estimates["model"], estimates["environment"], strict=True)
+        )
         self._cells: dict[tuple[str, str, str, str], Cell] = {}
         for row in estimates[estimates["mean"].notna()].to_dict("records"):
             cell = Cell(
@@ -64,17 +67,11 @@ class Study:
 
     @property
     def models(self) -> list[str]:
-        return list(dict.fromkeys(cell.model for cell in self._cells.values()))
+        return list(dict.fromkeys(model for model, _ in self._covered))
 
     def environments(self, model: str | None = None) -> list[str]:
-        """The environments of one model, or of all."""
-        return list(
-            dict.fromkeys(
-                cell.environment
-                for cell in self._cells.values()
-                if model is None or cell.model == model
-            )
-        )
+        """The environments of one model, or of all, those without a single mean included."""
+        return list(dict.fromkeys(e for m, e in self._covered if model is None or m == model))
 
     def measures(self, model: str, environment: str) -> list[str]:
         """The measures over all items."""
