@@ -112,6 +112,8 @@ def fail_native(item: Item, ctx: Context) -> list[Message] | None:
 
 
 def _natively(item: Item, ctx: Context, history: Iterable[Turn]) -> list[Message] | None:
+    if native(item.failed_action, ctx) is None:
+        return None
     written = []
     for action, observation in history:
         call = native(action, ctx)
