@@ -12,8 +12,8 @@ from backfire.environments.coderepair.observations import (
     render_error,
     render_success,
 )
-from backfire.environments.coderepair.runtime import canonical, execute_all, sound_tasks
 from backfire.environments.coderepair.runtime import Outcome as Run
+from backfire.environments.coderepair.runtime import canonical, execute_all, sound_tasks
 from backfire.environments.coderepair.tasks import SYSTEM_PROMPT, syntax_tree
 from backfire.environments.coderepair.tasks import Task as Problem
 from backfire.items import Turn
@@ -25,7 +25,7 @@ MAX_TOKENS = 256
 EXAMPLE = "def double(number): return 2 * number"
 
 DEMONSTRATIONS = 3
-"""So many problems, the first in the seeded order, are shown solved and set to nobody."""
+"""So many problems, those with the shortest solutions, are shown solved and set to nobody."""
 
 
 def playground(settings: Mapping[str, Any], seed: int) -> Playground:
