@@ -61,6 +61,10 @@ MISTAKES: list[tuple[Callable[[dict[str, Any]], Any], str]] = [
         "environments.toolshed: unknown key 'pertask'; did you mean 'per_task'?",
     ),
     (
+        lambda c: c["environments"].update(x={"kind": "coderepair", "problems": "mbbp"}),
+        "environments.x.problems: unknown problems 'mbbp'; did you mean 'mbpp'?",
+    ),
+    (
         lambda c: c["environments"].update(mine={"kind": "items"}),
         "environments.mine: key 'path' is missing; kind items needs it",
     ),
@@ -111,8 +115,11 @@ def test_all_mistakes_are_named_at_once(default: dict[str, Any]) -> None:
 
 def test_cells_and_shards_follow_from_the_config(default: dict[str, Any]) -> None:
     default["models"]["b+1.5"] = {"source": "bundled:smollm2-135m"}
-    default["environments"]["mine"] = {"kind": "items", "path": "x.jsonl"}
-    default["probes"]["core"]["items"]["mine"] = 26
+    default["environments"] = {
+        "toolshed": {"kind": "toolshed"},
+        "mine": {"kind": "items", "path": "x.jsonl"},
+    }
+    default["probes"] = {"core": {"conditions": ["pre"], "items": {"toolshed": 9, "mine": 26}}}
     default["probes"]["more"] = {
         "conditions": ["neut_pad"],
         "items": {"mine": 10},

@@ -17,6 +17,7 @@ from backfire import user_conditions
 from backfire.bundles import BUNDLES
 from backfire.conditions import CONDITIONS
 from backfire.environments import KINDS
+from backfire.environments.coderepair.tasks import FILES as PROBLEM_FILES
 from backfire.errors import UserError
 from backfire.examples import example_of
 
@@ -92,6 +93,10 @@ def _unknown(config: Config) -> Iterator[str]:
         for key in environment:
             if key not in known:
                 yield f"environments.{name}: unknown key {key!r}; {_suggest(key, known)}"
+        if kind == "coderepair" and environment.get("problems") not in (None, *PROBLEM_FILES):
+            found = environment["problems"]
+            hint = _suggest(found, PROBLEM_FILES)
+            yield f"environments.{name}.problems: unknown problems {found!r}; {hint}"
         if "path" in environment and not Path(environment["path"]).exists():
             path = environment["path"]
             yield f"environments.{name}.path: no such file {path!r}; paths start from {Path.cwd()}"
@@ -173,8 +178,8 @@ def pool_module(config: Config, environment: str) -> str:
 
 def pool_inputs(config: Config, environment: str) -> list[str]:
     """The files that the pool is built from."""
-    entry = config["environments"][environment]
-    return [entry["path"]] if "path" in entry else []
+    kind = KINDS[config["environments"][environment]["kind"]]
+    return kind.files(pool_settings(config, environment))
 
 
 def statistics(config: Config) -> dict[str, Any]:

@@ -9,6 +9,7 @@ sys.path.insert(0, str(Path(workflow.basedir) / "workflow"))
 from backfire import config as study
 from backfire import bundles, catalogue, locks
 from backfire import models as model_library
+from backfire.environments.coderepair.tasks import FILES as PROBLEM_FILES
 from backfire.digests import code_digest, digest_of, files_digest
 from backfire.errors import UserError
 from backfire.user_conditions import digests
@@ -24,6 +25,7 @@ if workflow.is_main_process and not workflow.output_settings.dryrun:
     locks.try_hold(Path(".snakemake"))
 
 SCORING_THREADS = config.get("scoring", {}).get("threads", 1)
+MBPP = str(PROBLEM_FILES["mbpp"])
 CELLS = study.cells(config)
 OUTLINE = study.outline(config)
 SUMMARIES = expand("results/models/{model}/summary.md", model=config["models"])

@@ -1,3 +1,15 @@
+rule fetch_mbpp:
+    output:
+        MBPP,  # pinned by checksum
+    log:
+        "results/logs/fetch_mbpp.log",
+    localrule: True
+    conda:
+        "../../envs/items.yaml"
+    script:
+        "../scripts/fetch_mbpp.py"
+
+
 rule build_pool:
     input:
         lambda wildcards: study.pool_inputs(config, wildcards.environment),

@@ -9,7 +9,7 @@ To add one, write the package and name it in `KINDS`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
@@ -17,12 +17,23 @@ from typing import Any
 from backfire.environments.base import Pool
 
 
+def _own_file(settings: Mapping[str, Any]) -> list[str]:
+    return [settings["path"]] if "path" in settings else []
+
+
+def _problems(settings: Mapping[str, Any]) -> list[str]:
+    from backfire.environments.coderepair.tasks import problems_file
+
+    return [str(problems_file(settings))]
+
+
 @dataclass(frozen=True)
 class Kind:
     """A kind of environment, as `kind:` in the config names it.
 
     `package` is imported when a pool is asked for, so that one kind's needs are no other's.
-    `required` and `optional` are the keys of its entry in the config, beside those of all kinds.
+    `required` and `optional` are the keys of its entry in the config, beside those of all kinds;
+    `files` are what a pool is built from besides the code.
     """
 
     name: str
@@ -30,6 +41,7 @@ class Kind:
     package: str
     required: tuple[str, ...] = ()
     optional: tuple[str, ...] = ()
+    files: Callable[[Mapping[str, Any]], list[str]] = _own_file
 
     def build_pool(self, settings: Mapping[str, Any], seed: int) -> Pool:
         """The pool of an environment of this kind.
@@ -63,6 +75,7 @@ KINDS: dict[str, Kind] = {
             "backfire.environments.coderepair",
             required=("problems",),
             optional=("path",),
+            files=_problems,
         ),
         # The next kind goes here.
     )
