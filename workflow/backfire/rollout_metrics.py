@@ -17,8 +17,8 @@ import pyarrow as pa
 
 from backfire.bootstrap import Sample, distribution, percentiles
 from backfire.estimates import Estimate, Statistics, estimate_sample
-from backfire.terms import Measure
 from backfire.replies import writes_a_speaker
+from backfire.terms import Measure
 
 REFERENCE = "verbatim"
 
