@@ -11,11 +11,9 @@ from pathlib import Path
 def rule_graph(root: Path) -> str:
     """The graph as it stands in the README; nodes and edges are sorted by name."""
     command = [sys.executable, "-m", "snakemake", "--rulegraph", "mermaid-js", "--forceall"]
-    done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True)
+    done = subprocess.run(command, cwd=root, capture_output=True, encoding="utf-8", check=True)
     names = dict(re.findall(r"(id\d+)\[(\w+)\]", done.stdout))
-    edges = {
-        (names[a], names[b]) for a, b in re.findall(r"(id\d+) --> (id\d+)", done.stdout)
-    }
+    edges = {(names[a], names[b]) for a, b in re.findall(r"(id\d+) --> (id\d+)", done.stdout)}
     kept = sorted(edge for edge in edges if not _implied(edge, edges))
     return "\n".join(["flowchart LR", *(f"    {a} --> {b}" for a, b in kept)]) + "\n"
 

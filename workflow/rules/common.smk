@@ -48,6 +48,7 @@ wildcard_constraints:
     condition=study.one_of(study.conditions_of(config)),
     bundle=study.one_of(bundles.BUNDLES),
     shard=r"\d+",
+    item="[^/]+",
 
 
 def hold_lock():

@@ -37,3 +37,23 @@ rule make_report:
         templates=files_digest(Path(workflow.basedir) / "workflow/backfire/templates"),
     script:
         "../scripts/make_report.py"
+
+
+rule export_prompts:
+    input:
+        model_inputs,
+        drawn="results/items/{environment}/core.parquet",
+        card="results/models/{model}/model.json",
+    output:
+        "results/prompts/{model}/{environment}/{item}.txt",
+    log:
+        "results/logs/export_prompts/{model}/{environment}/{item}.log",
+    localrule: True
+    conda:
+        "../../envs/report.yaml"
+    params:
+        folder=model_folder,
+        conditions=OUTLINE["probes"],
+        code=digest_of("backfire.export", "backfire.chat"),
+    script:
+        "../scripts/export_prompts.py"
