@@ -18,8 +18,9 @@ from backfire.cells import Reading, Study, format_interval, format_value, read
 from backfire.conditions import CONDITIONS
 from backfire.errors import UserError
 from backfire.export import as_text, find_item
+from backfire.remedies import rewrite
 from backfire.summary import escape, summary, terminal
-from backfire.verdict import cautions, effect, forced_choice, form, headline, plain, rewrite, say
+from backfire.verdict import cautions, effect, forced_choice, form, headline, plain, say
 
 
 def study(

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from backfire.conditions.registry import CORE
 from backfire.numbering import file_name
 
 if TYPE_CHECKING:
@@ -29,18 +30,30 @@ class Single(NamedTuple):
 
 
 class PerEnvironment(NamedTuple):
-    """A table for each environment; `file_name` names its files."""
+    """A table for each environment; `file_name` names its files.
+
+    A study has it where `when` says so of its conditions.
+    """
 
     build: Callable[[Results, str, str], Table]
+    when: Callable[[frozenset[str]], bool] = lambda conditions: True
 
 
-def _by_model(table: str) -> PerEnvironment:
+def _having(*needed: str) -> Callable[[frozenset[str]], bool]:
+    return lambda conditions: conditions.issuperset(needed)
+
+
+def _more_than_core(conditions: frozenset[str]) -> bool:
+    return not conditions.issubset(CORE)
+
+
+def _by_model(table: str, *needed: str) -> PerEnvironment:
     def build(results: Results, environment: str, kind: str) -> Table:
         from backfire import tables
 
         return tables.by_model(results.estimates, table, environment, kind, results.labels)
 
-    return PerEnvironment(build)
+    return PerEnvironment(build, _having(*needed))
 
 
 def _by_group(dimension: str) -> PerEnvironment:
@@ -50,6 +63,39 @@ def _by_group(dimension: str) -> PerEnvironment:
         return tables.by_group(results.estimates, dimension, environment, kind, results.labels)
 
     return PerEnvironment(build)
+
+
+def _variants(results: Results, environment: str, kind: str) -> Table:
+    from backfire import tables
+
+    names = results.conditions
+    return tables.by_condition(results.estimates, names, environment, kind, results.labels)
+
+
+def _records(results: Results, environment: str, kind: str) -> Table:
+    from backfire import variant_tables
+
+    names = results.conditions
+    return variant_tables.records(results.estimates, names, environment, kind, results.labels)
+
+
+def _ladder(results: Results, environment: str, kind: str) -> Table:
+    from backfire import variant_tables
+
+    names = results.conditions
+    return variant_tables.ladder(results.estimates, names, environment, kind, results.labels)
+
+
+def _wordings(results: Results, environment: str, kind: str) -> Table:
+    from backfire import variant_tables
+
+    return variant_tables.wordings(results.within(results.wordings, environment), environment, kind)
+
+
+def _overlap(results: Results, environment: str, kind: str) -> Table:
+    from backfire import variant_tables
+
+    return variant_tables.overlap(results.within(results.overlap, environment), environment, kind)
 
 
 def _environments(results: Results) -> Table:
@@ -107,6 +153,13 @@ TABLES: dict[str, Single | PerEnvironment] = {
     "shares": _by_model("shares"),
     "repetition": _by_model("repetition"),
     "controls": _by_model("controls"),
+    "variants": PerEnvironment(_variants, _more_than_core),
+    "records": PerEnvironment(_records, _more_than_core),
+    "ladder": PerEnvironment(_ladder, _having("mask_arguments")),
+    "padding": _by_model("padding", "neut_pad"),
+    "placebo": _by_model("placebo", "neut_unrelated"),
+    "wordings": PerEnvironment(_wordings, _having("fail_w1")),
+    "overlap": PerEnvironment(_overlap, _having("neut_echo")),
     "families": _by_group("error_family"),
     "G_operator": _by_group("operator"),
     "G_step": _by_group("step"),
@@ -131,6 +184,12 @@ def _families_figure(results: Results) -> Figure:
     return figures.family_heatmap(results.estimates, results.labels)
 
 
+def _forest_figure(results: Results) -> Figure:
+    from backfire import forest
+
+    return forest.forest(results.estimates, results.labels)
+
+
 def _sign_map_figure(results: Results) -> Figure:
     from backfire import itemfigures
 
@@ -146,6 +205,7 @@ def _tokens_figure(results: Results) -> Figure:
 
 FIGURES: dict[str, Callable[[Results], Figure]] = {
     "decomposition": _decomposition_figure,
+    "forest": _forest_figure,
     "families": _families_figure,
     "signmap": _sign_map_figure,
     "tokens": _tokens_figure,
@@ -160,9 +220,13 @@ def table_stems(outline: Outline) -> list[str]:
     for name, entry in TABLES.items():
         if isinstance(entry, Single):
             stems.append(entry.stem)
-        else:
+        elif entry.when(_conditions_of(outline)):
             stems += [file_name(name, environment, kind) for environment, kind in kinds.items()]
     return stems
+
+
+def _conditions_of(outline: Outline) -> frozenset[str]:
+    return frozenset(name for names in outline["probes"].values() for name in names)
 
 
 def build_tables(results: Results) -> dict[str, list[Table]]:
@@ -181,6 +245,8 @@ def build_tables(results: Results) -> dict[str, list[Table]]:
 def _build(entry: Single | PerEnvironment, results: Results) -> Iterator[Table]:
     if isinstance(entry, Single):
         yield entry.build(results)
+        return
+    if not entry.when(_conditions_of(results.outline)):
         return
     for environment in results.environments:
         yield entry.build(results, environment, results.outline["kinds"][environment])

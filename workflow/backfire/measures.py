@@ -153,6 +153,11 @@ def find(name: str) -> Measure:
     return _declared(tuple(CONDITIONS))[name]
 
 
+def declared(name: str) -> Measure | None:
+    """The declared measure of that name, None where no registered condition gives one."""
+    return _declared(tuple(CONDITIONS)).get(name)
+
+
 @cache
 def _declared(conditions: tuple[str, ...]) -> dict[str, Measure]:
     return measures_for(conditions)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from backfire import replication, signmap
+from backfire import replication, signmap, spread
 from backfire.estimates import Statistics
 from backfire.items import Item, from_table
 from backfire.storage import read_json, read_tables
@@ -72,6 +72,10 @@ class Results:
         """The frame with each model's name as it is printed."""
         return frame.assign(model=frame["model"].map(self.labels))
 
+    def within(self, frame: pd.DataFrame, environment: str) -> pd.DataFrame:
+        """The labelled rows of one environment."""
+        return self.labelled(frame[frame["environment"] == environment])
+
     @cached_property
     def estimates(self) -> pd.DataFrame:
         """The estimates of every model, and of all models where there are several."""
@@ -118,6 +122,16 @@ class Results:
     def deciles(self) -> pd.DataFrame:
         """G by tenth of the baseline, of all models and environments."""
         return self._over_cells(signmap.deciles)
+
+    @cached_property
+    def wordings(self) -> pd.DataFrame:
+        """The spread of G over wordings, of all models and environments."""
+        return self._over_cells(spread.wordings)
+
+    @cached_property
+    def overlap(self) -> pd.DataFrame:
+        """`sem` by the words that the error repeats, of all models and environments."""
+        return self._over_cells(spread.by_overlap)
 
     def _over_cells(self, build: Callable[..., pd.DataFrame]) -> pd.DataFrame:
         return pd.concat(build(self.measures[cell], *cell, self.statistics) for cell in self.cells)

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from backfire.cells import Cell, Reading, Study, format_interval, format_value
 from backfire.figures import families_statement
 from backfire.measures import find
+from backfire.remedies import rewrite, rewrites
 from backfire.report_inputs import ReportInputs
 from backfire.summary import ESTIMAND, label
 from backfire.tabular import Entry, Table, of_frame
@@ -25,8 +26,6 @@ from backfire.verdict import (
     headline,
     in_short,
     per_token,
-    rewrite,
-    rewrites,
     right_action,
     share_of_items,
 )
@@ -124,7 +123,12 @@ def remedies(inputs: ReportInputs, study: Study) -> Values | None:
             return []
         return rewrites(study, model, environment)
 
-    return _if_any(said=said(inputs, study, say), tables=inputs.showing("variants"))
+    return _if_any(
+        said=said(inputs, study, say),
+        tables=inputs.showing("records", "ladder"),
+        tucked=inputs.showing("variants", "placebo", "padding", "overlap", "wordings"),
+        drawn="forest" in inputs.figures,
+    )
 
 
 def signmap(inputs: ReportInputs, study: Study) -> Values | None:

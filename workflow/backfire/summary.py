@@ -7,8 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from backfire.cells import Cell, Reading, Study, format_interval, format_value, read
-from backfire.conditions import CONDITIONS
+from backfire.conditions import CONDITIONS, CORE
 from backfire.measures import find, measures_for
+from backfire.remedies import ranked, rewrites
 from backfire.verdict import (
     SHORT,
     Sentence,
@@ -20,7 +21,6 @@ from backfire.verdict import (
     markdown,
     per_token,
     plain,
-    rewrites,
     right_action,
     share_of_items,
 )
@@ -65,7 +65,8 @@ def summary(study: Study, model: str, card: Mapping[str, Any], tables: Iterable[
         lines += [f"## {escape(environment)}: the standard record {verdict}", ""]
         for sentence in findings(study, model, environment, name):
             lines += [f"- {markdown(sentence)}"]
-        lines += ["", *measure_table(study, model, environment), ""]
+        lines += ["", *record_table(study, model, environment)]
+        lines += [*measure_table(study, model, environment), ""]
         for dimension in ("error_family", "operator"):
             lines += group_table(study, model, environment, dimension)
     for table in tables:
@@ -80,22 +81,49 @@ def escape(text: str) -> str:
 
 
 def measure_table(study: Study, model: str, environment: str) -> list[str]:
-    """All measures over all items as the lines of a Markdown table."""
+    """The main study's measures over all items as the lines of a Markdown table."""
     lines = [
         "| measure | mean | interval | n | tasks | unit | definition |",
         "|---|--:|:-:|--:|--:|---|---|",
     ]
     declared = measures_for(CONDITIONS)
     for name in study.measures(model, environment):
-        cell = study.get(model, environment, name)
-        if cell is None:
+        cell, measure = study.get(model, environment, name), declared[name]
+        if cell is None or not set(measure.conditions) <= set(CORE):
             continue
-        measure = declared[name]
         lines.append(
             f"| `{name}` | {emphasised(cell)} | {format_interval(cell)} | {cell.n} "
             f"| {cell.clusters} | {measure.unit} | {escape(measure.formula)} |"
         )
     return lines
+
+
+def record_table(study: Study, model: str, environment: str) -> list[str]:
+    """Every way to write the record, the best first; no lines where one alone was scored."""
+    names = [*ranked(study, model, environment), "fail"]
+    if len(names) < 3:
+        return []
+    lines = [
+        "| record | writes | G, nats | interval | effect removed | tokens | n |",
+        "|---|---|--:|:-:|--:|--:|--:|",
+    ]
+    for name in names:
+        gain = study.get(model, environment, "G" if name == "fail" else f"G_{name}")
+        if gain is None:
+            continue
+        removed, tokens = (
+            study.get(model, environment, measure)
+            for measure in (f"{name}_removed", f"tokens_{name}")
+        )
+        lines.append(
+            f"| `{name}` | {escape(CONDITIONS[name].summary)} | {emphasised(gain)} "
+            f"| {format_interval(gain)} | {_mean(removed)} | {_mean(tokens)} | {gain.n} |"
+        )
+    return [*lines, ""]
+
+
+def _mean(cell: Cell | None) -> str:
+    return "—" if cell is None else format_value(cell.mean, cell.measure)
 
 
 def group_table(study: Study, model: str, environment: str, dimension: str) -> list[str]:

@@ -31,6 +31,16 @@ COLUMNS = {
     ),
     "controls": ("G_negative", "margin_shift", "repair", "copy_succ", "polarity"),
     "shares": ("form_share", "abstract_removed", "G_per_byte"),
+    "padding": ("copy", "sem", "copy_pad", "sem_pad", "pad_mismatch", "pad_matched"),
+    "placebo": (
+        "copy",
+        "copy_unrelated",
+        "copy_specific",
+        "G_fail_other",
+        "G_fail_unrelated",
+        "copy_echo",
+        "sem_echo",
+    ),
 }
 """The measures of each table of estimates, in the order of their columns."""
 
@@ -39,6 +49,8 @@ TITLES = {
     "repetition": "Repetition of the failed action",
     "controls": "Controls",
     "shares": "Shares of the effect, and its size per byte",
+    "padding": "The decomposition with an acknowledgement as long as the error",
+    "placebo": "The decomposition against unrelated calls and echoing acknowledgements",
     "families": "Corrective gain by error family",
     "variants": "Records written otherwise, against the standard record",
 }
@@ -155,7 +167,7 @@ def by_model(
     data = cells.data(measures)
     return Table(
         file_name(table, environment, kind),
-        _caption(table, TITLES[table], environment, kind, labels),
+        caption(table, TITLES[table], environment, kind, labels),
         ("model", *(f"{measure.name} ({measure.unit})" for measure in measures)),
         tuple(
             (Entry(label), *(cells.entry(model, measure) for measure in measures))
@@ -165,7 +177,7 @@ def by_model(
         (
             *(f"No item has the terms of {name}." for name in absent),
             "; ".join(f"{measure.name}: {measure.formula}" for measure in measures) + ".",
-            *_remarks(data),
+            *remarks(data),
         ),
     )
 
@@ -193,7 +205,7 @@ def by_group(
     title = TITLES.get(table, f"{measure} ({what.unit}) by {dimension.replace('_', ' ')}")
     return Table(
         file_name(table, environment, kind),
-        _caption(table, title, environment, kind, labels),
+        caption(table, title, environment, kind, labels),
         (dimension.replace("_", " "), *cells.models.values()),
         tuple(
             (
@@ -203,7 +215,7 @@ def by_group(
             for group in groups
         ),
         data,
-        (*_signs(data, what), *_remarks(data)),
+        (*_signs(data, what), *remarks(data)),
     )
 
 
@@ -227,7 +239,7 @@ def by_condition(
     data = cells.data(list(deltas.values()))
     return Table(
         file_name("variants", environment, kind),
-        _caption("variants", TITLES["variants"], environment, kind, labels),
+        caption("variants", TITLES["variants"], environment, kind, labels),
         ("condition", *cells.models.values()),
         tuple(
             (
@@ -240,7 +252,7 @@ def by_condition(
         (
             "log P(a | condition) − log P(a | fail) in nats: above zero, the record so written "
             "makes repeating likelier than the standard one.",
-            *_remarks(data),
+            *remarks(data),
         ),
     )
 
@@ -280,14 +292,15 @@ def holm(estimates: pd.DataFrame, labels: Labels) -> Table:
     )
 
 
-def _caption(table: str, title: str, environment: str, kind: str, labels: Labels) -> str:
+def caption(table: str, title: str, environment: str, kind: str, labels: Labels) -> str:
+    """A table's title with its number in the paper, its environment and its models."""
     given = NUMBERS.get((table, kind))
     paper = f" (the paper's Table {given})" if given else ""
     models = ", ".join(labels.values()) if len(labels) <= 3 else f"{len(labels)} models"
     return f"{title}{paper}: {environment}, {models}."
 
 
-def _remarks(data: pd.DataFrame) -> tuple[str, ...]:
+def remarks(data: pd.DataFrame) -> tuple[str, ...]:
     """What the printed numbers are, and the notes of the marks that occur."""
     found = data[data["n"] > 0]
     used = [

@@ -11,8 +11,6 @@ from string import Formatter
 from typing import NamedTuple
 
 from backfire.cells import Cell, Reading, Study, format_interval, format_value, read
-from backfire.conditions import CONDITIONS
-from backfire.record_measures import is_record
 
 
 class Number(NamedTuple):
@@ -257,48 +255,6 @@ def right_action(study: Study, model: str, environment: str) -> list[Sentence]:
         Reading.UNCLEAR: "For the right call there is no clear change: {r} nats.",
     }.get(read(repair), "Of the right call nothing can be said: {r}.")
     return [say(what, r=repair)]
-
-
-def rewrites(study: Study, model: str, environment: str) -> list[Sentence]:
-    """For each other way to write the record: does it remove the effect, as far as one can tell?"""
-    return [
-        sentence
-        for name, condition in CONDITIONS.items()
-        if is_record(condition) and (sentence := rewrite(study, model, environment, name))
-    ]
-
-
-def rewrite(study: Study, model: str, environment: str, condition: str) -> Sentence:
-    """What writing the record as `condition` leaves of the effect."""
-    left, change, removed = (
-        study.get(model, environment, name)
-        for name in (f"G_{condition}", f"delta_{condition}", f"{condition}_removed")
-    )
-    if left is None or change is None:
-        return ()
-    name = Code(condition)
-    match read(change):
-        case Reading.ABOVE:
-            return say("{c} makes it worse: G is {g} nats.", c=name, g=left)
-        case Reading.UNCLEAR | Reading.UNDEFINED:
-            return say("{c} makes no clear difference: G is {g} nats.", c=name, g=left)
-    share: Sentence = () if removed is None else say(", {r} of the effect removed", r=removed)
-    tail = {
-        Reading.BELOW: " weakens it and does not remove it: G is still {g} nats",
-        Reading.ABOVE: " turns it round: G is {g} nats",
-        Reading.NEGLIGIBLE: " removes it, to within the margin: G is {g} nats",
-        Reading.UNCLEAR: " weakens it, and no clear effect is left: G is {g} nats",
-        Reading.UNDEFINED: " weakens it: G is {g} nats",
-    }[_left(study, model, environment, condition, left)]
-    return (*say("{c}" + tail, c=name, g=left), *share, ".")
-
-
-def _left(study: Study, model: str, environment: str, condition: str, left: Cell) -> Reading:
-    """The reading of what is left; the margin is per token, so it needs G per token."""
-    each = study.get(model, environment, f"G_{condition}_per_token")
-    if read(each, study.margin) is Reading.NEGLIGIBLE:
-        return Reading.NEGLIGIBLE
-    return read(left)
 
 
 def cautions(study: Study, model: str, environment: str) -> list[Sentence]:

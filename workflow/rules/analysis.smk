@@ -92,7 +92,12 @@ rule make_tables:
         "../../envs/analysis.yaml"
     params:
         outline=OUTLINE,
-        code=digest_of("backfire.tables", "backfire.descriptions", "backfire.results"),
+        code=digest_of(
+            "backfire.tables",
+            "backfire.variant_tables",
+            "backfire.descriptions",
+            "backfire.results",
+        ),
         catalogue=code_digest([Path(catalogue.__file__)]),
     script:
         "../scripts/tables.py"

@@ -11,7 +11,12 @@ rule draw_figures:
         "../../envs/figures.yaml"
     params:
         outline=OUTLINE,
-        code=digest_of("backfire.figures", "backfire.itemfigures", "backfire.results"),
+        code=digest_of(
+            "backfire.figures",
+            "backfire.itemfigures",
+            "backfire.forest",
+            "backfire.results",
+        ),
         catalogue=code_digest([Path(catalogue.__file__)]),
     script:
         "../scripts/figures.py"

@@ -1,0 +1,95 @@
+"""Sentences on each other way to write the record: what it leaves of the effect, at what cost."""
+
+from __future__ import annotations
+
+from backfire.cells import Cell, Reading, Study, read
+from backfire.conditions import CONDITIONS
+from backfire.record_measures import is_record
+from backfire.verdict import Code, Sentence, say
+
+
+def rewrites(study: Study, model: str, environment: str) -> list[Sentence]:
+    """For each other way to write the record, what it leaves of the effect; the best first."""
+    return [
+        sentence
+        for name in ranked(study, model, environment)
+        if (sentence := rewrite(study, model, environment, name))
+    ]
+
+
+def ranked(study: Study, model: str, environment: str) -> list[str]:
+    """The ways to write the record by the G that they leave, highest first."""
+    left = {
+        name: cell.mean
+        for name, condition in CONDITIONS.items()
+        if is_record(condition) and (cell := study.get(model, environment, f"G_{name}"))
+    }
+    return sorted(left, key=lambda name: -left[name])
+
+
+def rewrite(study: Study, model: str, environment: str, condition: str) -> Sentence:
+    """What writing the record as `condition` leaves of the effect, and what it costs."""
+    left, removed = (
+        study.get(model, environment, name) for name in (f"G_{condition}", f"{condition}_removed")
+    )
+    if left is None:
+        return ()
+    name = Code(condition)
+    cost = _cost(study, model, environment, condition)
+    match _change(study, model, environment, condition):
+        case Reading.ABOVE:
+            return (*say("{c} makes it worse: G is {g} nats", c=name, g=left), *cost, ".")
+        case Reading.NEGLIGIBLE:
+            tail = " does nothing to it, to within the margin: G is {g} nats"
+            return (*say("{c}" + tail, c=name, g=left), *cost, ".")
+        case Reading.UNCLEAR | Reading.UNDEFINED:
+            return (
+                *say("{c} makes no clear difference: G is {g} nats", c=name, g=left),
+                *cost,
+                ".",
+            )
+        case None:
+            tail = " cannot be set beside the standard record, its call being another string; "
+            tail += "against its own baseline G is {g} nats"
+            return (*say("{c}" + tail, c=name, g=left), *cost, ".")
+    share: Sentence = () if removed is None else say(", {r} of the effect removed", r=removed)
+    tail = {
+        Reading.BELOW: " weakens it and does not remove it: G is still {g} nats",
+        Reading.ABOVE: " turns it round: G is {g} nats",
+        Reading.NEGLIGIBLE: " removes it, to within the margin: G is {g} nats",
+        Reading.UNCLEAR: " weakens it, and no clear effect is left: G is {g} nats",
+        Reading.UNDEFINED: " weakens it: G is {g} nats",
+    }[_left(study, model, environment, condition, left)]
+    return (*say("{c}" + tail, c=name, g=left), *share, *cost, ".")
+
+
+def _change(study: Study, model: str, environment: str, condition: str) -> Reading | None:
+    """How the failed call's probability differs from after the standard record.
+
+    None where the two do not compare; the margin is per token.
+    """
+    change = study.get(model, environment, f"delta_{condition}")
+    if change is None:
+        return None
+    per_token = study.get(model, environment, f"delta_{condition}_per_token")
+    if read(per_token, study.margin) is Reading.NEGLIGIBLE:
+        return Reading.NEGLIGIBLE
+    return read(change)
+
+
+def _cost(study: Study, model: str, environment: str, condition: str) -> Sentence:
+    """The tokens that the record adds to the context, beside the standard record's."""
+    cost, standard = (
+        study.get(model, environment, f"tokens_{name}") for name in (condition, "fail")
+    )
+    if cost is None or standard is None:
+        return ()
+    return say("; it adds {c:mean} tokens, the standard record {s:mean}", c=cost, s=standard)
+
+
+def _left(study: Study, model: str, environment: str, condition: str, left: Cell) -> Reading:
+    """The reading of what is left; the margin is per token, so it needs G per token."""
+    each = study.get(model, environment, f"G_{condition}_per_token")
+    if read(each, study.margin) is Reading.NEGLIGIBLE:
+        return Reading.NEGLIGIBLE
+    return read(left)
