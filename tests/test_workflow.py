@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import csv
 import os
 import signal
 import time
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from studies import Study
 
@@ -18,17 +20,20 @@ def config_for(model: Path, items: int = 8) -> dict[str, Any]:
     return {
         "seed": 1,
         "models": {"tiny.v1+x": {"source": f"path:{model}"}},
-        "environments": {"toolshed": {"kind": "toolshed", "per_task": 3}},
+        "environments": {
+            "toolshed": {"kind": "toolshed", "per_task": 3},
+            "terminal": {"kind": "items", "path": "resources/examples/terminal.jsonl"},
+        },
         "probes": {
             "core": {
                 "conditions": ["pre", "fail", "succ", "neut", "abstract"],
-                "items": {"toolshed": items},
+                "items": {"toolshed": items, "terminal": 10},
             }
         },
         "statistics": {"resamples": 500, "confidence": 0.95},
         "checks": {"pairs": 4},
         "scoring": {"threads": 1},
-        "shard_size": 4,
+        "shard_size": 10,
     }
 
 
@@ -64,6 +69,48 @@ def test_everything_that_is_promised_is_there(finished: Study) -> None:
         assert (results / f"figures/decomposition.{suffix}").stat().st_size > 1000
 
 
+def test_the_tables_follow_from_the_shards(finished: Study) -> None:
+    """G, its share of negative items and greedy repetition, recomputed by hand."""
+    results = finished.folder / "results"
+    logprob: dict[tuple[str, str], float] = {}
+    greedy = []
+    for path in (results / "scores/core/tiny.v1+x/toolshed").rglob("*.parquet"):
+        for row in pq.read_table(path).to_pylist():
+            if row["candidate"] == "failed":
+                assert row["logprob"] == pytest.approx(sum(row["token_logprobs"]), abs=1e-9)
+                logprob[row["item_id"], row["condition"]] = row["logprob"]
+                if row["condition"] == "fail":
+                    greedy.append(row["greedy_match"])
+    items = {item for item, _ in logprob}
+    gains = [logprob[item, "pre"] - logprob[item, "fail"] for item in items]
+    by_hand = {
+        "G": sum(gains) / len(gains),
+        "G_negative": sum(gain < 0 for gain in gains) / len(gains),
+        "copy": sum(logprob[i, "neut"] - logprob[i, "pre"] for i in items) / len(items),
+        "sem": sum(logprob[i, "fail"] - logprob[i, "neut"] for i in items) / len(items),
+        "greedy_repeat_fail": sum(greedy) / len(greedy),
+    }
+    printed = {
+        row["measure"]: row
+        for path in (results / "tables").glob("table[345]_toolshed.csv")
+        for row in csv.DictReader(path.open(encoding="utf-8"))
+    }
+    for measure, value in by_hand.items():
+        assert float(printed[measure]["mean"]) == pytest.approx(value, abs=1e-9), measure
+        assert int(printed[measure]["n"]) == len(items) == 8
+    page = (results / "report.html").read_text(encoding="utf-8")
+    assert f"{by_hand['copy']:.2f}".replace("-", "−") in page
+
+
+def test_own_items_show_what_they_can(finished: Study) -> None:
+    estimates = pq.read_table(finished.folder / "results/estimates/tiny.v1+x/terminal.parquet")
+    counts = {row["measure"]: row["n"] for row in estimates.to_pylist() if row["group"] == "all"}
+    assert counts["G"] == 10
+    assert 0 < counts["repair"] < 10
+    assert 0 < counts["p_repeat_fail"] < 10
+    assert "terminal" in (finished.folder / "results/summary.txt").read_text(encoding="utf-8")
+
+
 def test_a_second_run_has_nothing_to_do(finished: Study) -> None:
     assert "Nothing to be done" in finished.run("all")
 
@@ -84,7 +131,7 @@ def test_a_condition_rewritten_scores_its_own_prompts_only(finished: Study) -> N
         'f"Note: some earlier {what} failed',
     )
     jobs = finished.planned("all")
-    assert jobs["score_core"] == 2
+    assert jobs["score_core"] == 2  # one shard of each environment
     assert "build_pool" not in jobs
     finished.run("all")
     after = finished.frames()
