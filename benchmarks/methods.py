@@ -1,23 +1,31 @@
-"""Ways to score the same requests, each with all of its costs, loading of weights excepted."""
+"""Ways to score the same requests, each with all of its costs once the model is loaded."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
 import torch
 from transformers import DynamicCache, PreTrainedModel
 
-from backfire.scoring import Refusal, Request, Score, reference, score
+from backfire.scoring import Refusal, Request, Score, reference
+from backfire.scoring.engine import Engine
 
 Method = Callable[[Sequence[Request]], list[float]]
 """Requests to the log-probability of each continuation, nats."""
 
 
 def packed(network: PreTrainedModel) -> Method:
-    """This project's engine, made anew each time."""
-    return lambda requests: [_value(result) for result in score(network, requests)]
+    """This project's engine."""
+    engine = Engine(network)
+
+    def run(requests: Sequence[Request]) -> list[float]:
+        results = dict(chain.from_iterable(engine.run(requests)))
+        return [_value(results[i]) for i in range(len(requests))]
+
+    return run
 
 
 def naive(network: PreTrainedModel) -> Method:
