@@ -12,7 +12,7 @@ import fakes
 import pytest
 import yaml
 
-from backfire.conditions import CONDITIONS, Message
+from backfire.conditions import CONDITIONS, CORE, Message
 from backfire.config import own_conditions, validate
 from backfire.errors import UserError
 from backfire.examples import EXAMPLES
@@ -71,17 +71,19 @@ def complaint(config: dict[str, Any]) -> str:
     return line
 
 
-def documented(root: Path) -> dict[str, str]:
+def documented(root: Path) -> dict[str, list[str]]:
+    """The code blocks of the docs, by language."""
     text = (root / "docs/conditions.md").read_text(encoding="utf-8")
     blocks = re.findall(r"^```(\w+)\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
-    return dict(blocks)
+    return {name: [text for language, text in blocks if language == name] for name, _ in blocks}
 
 
 def test_what_the_docs_show_works_as_it_stands(root: Path) -> None:
     blocks = documented(root)
-    Path("my_note.j2").write_text(blocks["jinja"], encoding="utf-8")
-    Path("my_conditions.py").write_text(blocks["python"], encoding="utf-8")
-    config = {**copy.deepcopy(CONFIG), **yaml.safe_load(blocks["yaml"])}
+    Path("my_note.j2").write_text(blocks["jinja"][0], encoding="utf-8")
+    Path("my_conditions.py").write_text(blocks["python"][0], encoding="utf-8")
+    named = next(text for text in blocks["yaml"] if text.startswith("conditions:"))
+    config = {**copy.deepcopy(CONFIG), **yaml.safe_load(named)}
     config["probes"]["mine"]["conditions"] = list(config["conditions"])
     validate(config, "config.yaml")
     register(config["conditions"])
@@ -99,6 +101,12 @@ def test_what_the_docs_show_works_as_it_stands(root: Path) -> None:
     assert told is not None
     assert told[-1] == {"role": "user", "content": "Go on."}
     assert CONDITIONS["my_function"].write(EXAMPLES["coderepair"], fakes.Chat()) is None
+
+
+def test_the_docs_list_every_condition(root: Path) -> None:
+    probes = yaml.safe_load(documented(root)["yaml"][-1])["probes"]
+    listed = [name for probe in probes.values() for name in probe["conditions"]]
+    assert sorted([*CORE, *listed]) == sorted(CONDITIONS)
 
 
 def test_text_of_an_item_is_never_taken_for_a_marker() -> None:
