@@ -1,6 +1,6 @@
 """The packed engine: each distinct (prefix, token) through the model once.
 
-    requests -> plan.build_trie -> plan.pack -> Engine: one forward per pack -> scores
+    requests -> plan.build_trie -> plan.packs -> Engine._push, pack by pack -> _Results -> scores
 
 The layers are those of transformers, whatever the family; what is replaced is the attention
 function (`attention`) and, on a CPU, the linear layers (`twin`).
@@ -81,7 +81,7 @@ class Engine:
         space = Workspace(int(trie.depths.max()) + 1 + self.limits.tile_at(0))
         results = _Results(trie)
         waiting = np.argsort(trie.ends, kind="stable").tolist()[::-1]
-        with tqdm(total=planned.tokens, unit="tok", unit_scale=True, mininterval=1) as bar:
+        with tqdm(total=planned.tokens, unit="tok", unit_scale=True, mininterval=5) as bar:
             for start, stop in packs(trie, self.limits):
                 self._push(trie, start, stop, space, results)
                 bar.update(stop - start)

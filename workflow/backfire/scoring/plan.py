@@ -13,6 +13,7 @@ node. The plan cuts the nodes into ranges twice:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -149,7 +150,7 @@ def packs(trie: Trie, limits: Limits) -> list[tuple[int, int]]:
     A cut recomputes nothing and larger matrix products are faster, so that is cheapest.
     """
     n = len(trie.tokens)
-    count = -(-n // limits.pack)
+    count = math.ceil(n / limits.pack)
     edges = [n * i // count for i in range(count + 1)]
     return list(pairwise(edges))
 
@@ -157,9 +158,8 @@ def packs(trie: Trie, limits: Limits) -> list[tuple[int, int]]:
 def tiles(trie: Trie, start: int, stop: int, limits: Limits) -> Iterator[tuple[int, int]]:
     """The nodes of each tile of a pack."""
     while start < stop:
-        size = limits.tile_at(int(trie.depths[start]))
-        count = -(-(stop - start) // size)
-        end = start + -(-(stop - start) // count)
+        count = math.ceil((stop - start) / limits.tile_at(int(trie.depths[start])))
+        end = start + math.ceil((stop - start) / count)
         yield start, end
         start = end
 

@@ -14,7 +14,7 @@ import logging
 import os
 import secrets
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -98,7 +98,9 @@ class ScoreStore:
                 log.warning("%s: passed over, its scores are recomputed: %s", path, reason)
                 continue
             for row in table.filter(pc.is_in(table["key"], wanted)).to_pylist():
-                found.setdefault(row.pop("key"), _to_score(row))
+                logprobs, matches = map(np.array, (row["token_logprobs"], row["argmax_match"]))
+                score = Score(logprobs, matches, row["next_argmax"], row["min_gap"])
+                found.setdefault(row["key"], score)
         return found
 
     def write(self, scores: dict[bytes, Score]) -> None:
@@ -107,7 +109,7 @@ class ScoreStore:
         Raises:
             UserError: the file cannot be written, for want of space for example.
         """
-        rows = [{"key": key, **_to_row(score)} for key, score in scores.items()]
+        rows = [{"key": key, **asdict(score)} for key, score in scores.items()]
         metadata = {"backfire": json.dumps(self.made, sort_keys=True)}
         table = pa.Table.from_pylist(rows, schema=SCHEMA.with_metadata(metadata))
         try:
@@ -160,21 +162,3 @@ def cached_score(
             scores.update(done)
     results = [no or scores[key] for no, key in zip(refusals, keys, strict=True)]
     return Answers(results, hits, len(missing))
-
-
-def _to_row(score: Score) -> dict[str, Any]:
-    return {
-        "token_logprobs": score.token_logprobs,
-        "argmax_match": score.argmax_match,
-        "next_argmax": score.next_argmax,
-        "min_gap": score.min_gap,
-    }
-
-
-def _to_score(row: dict[str, Any]) -> Score:
-    return Score(
-        token_logprobs=np.array(row["token_logprobs"], dtype=np.float64),
-        argmax_match=np.array(row["argmax_match"], dtype=np.bool_),
-        next_argmax=row["next_argmax"],
-        min_gap=row["min_gap"],
-    )
