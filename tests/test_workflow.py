@@ -38,7 +38,10 @@ def config_for(model: Path, items: int = 8) -> dict[str, Any]:
 
 
 def assert_close(found: Any, expected: Any, place: str = "") -> None:
-    """Equal, numbers within the scorer's tolerance: other packs round otherwise."""
+    """Equal, numbers within the scorer's tolerance: other packs round otherwise.
+
+    A share divides by a G that is next to nothing under a random model, hence the percent.
+    """
     if isinstance(expected, dict):
         assert found.keys() == expected.keys(), place
         for key in expected:
@@ -48,7 +51,7 @@ def assert_close(found: Any, expected: Any, place: str = "") -> None:
         for number, (one, other) in enumerate(zip(found, expected, strict=True)):
             assert_close(one, other, f"{place}/{number}")
     elif isinstance(expected, float):
-        assert found == pytest.approx(expected, abs=1e-3, nan_ok=True), place
+        assert found == pytest.approx(expected, rel=1e-2, abs=1e-3, nan_ok=True), place
     else:
         assert found == expected, place
 
