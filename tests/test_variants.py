@@ -178,3 +178,10 @@ def test_the_forest_sets_message_and_form_apart(
     at = labels.index("fail_twice")
     points = [line for line in ax.lines if list(line.get_ydata()) == [at]]
     assert any(list(p.get_xdata()) == [pytest.approx(mean(study, "G_fail_twice"))] for p in points)
+
+
+def test_the_forest_has_a_panel_for_each_environment(estimates: pd.DataFrame) -> None:
+    two = pd.concat([estimates, estimates.assign(environment="coderepair")])
+    first, second = forest(two, LABELS).axes
+    assert [first.get_title(), second.get_title()] == ["toolshed", "coderepair"]
+    assert len(first.lines) == len(second.lines)

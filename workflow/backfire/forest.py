@@ -86,13 +86,14 @@ def forest(estimates: pd.DataFrame, labels: Labels) -> Figure:
                     ax.axvline(standard.mean, color=SOFT, linewidth=0.9, linestyle=":", zorder=2)
             ax.axvline(0, color=INK, linewidth=0.9, zorder=2)
             ax.set(title=environment, xlabel="G, nats")
-            ax.set_yticks(np.arange(len(lines)), [line.label for line in lines])
-            ax.set_ylim(len(lines) - 0.4, -0.6)
             ax.grid(axis="y", visible=False)
-            for tick, line in zip(ax.get_yticklabels(), lines, strict=True):
-                if line.measure is None:
-                    tick.set_fontweight("bold")
             sns.despine(ax=ax, left=True)
+        first = axes[0, 0]  # the panels share its axis, and it alone has labels
+        first.set_yticks(np.arange(len(lines)), [line.label for line in lines])
+        first.set_ylim(len(lines) - 0.4, -0.6)
+        for tick, line in zip(first.get_yticklabels(), lines, strict=True):
+            if line.measure is None:
+                tick.set_fontweight("bold")
         if len(models) > 1:
             legend(figure, axes.flat)
     return figure
