@@ -183,5 +183,5 @@ def test_the_forest_sets_message_and_form_apart(
 def test_the_forest_has_a_panel_for_each_environment(estimates: pd.DataFrame) -> None:
     two = pd.concat([estimates, estimates.assign(environment="coderepair")])
     first, second = forest(two, LABELS).axes
-    assert [first.get_title(), second.get_title()] == ["toolshed", "coderepair"]
+    assert [first.get_title("left"), second.get_title("left")] == ["toolshed", "coderepair"]
     assert len(first.lines) == len(second.lines)
