@@ -13,7 +13,7 @@ import yaml
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
 
-from backfire import user_conditions
+from backfire import rollout_config, user_conditions
 from backfire.bundles import BUNDLES
 from backfire.conditions import CONDITIONS
 from backfire.environments import KINDS
@@ -117,6 +117,7 @@ def _unknown(config: Config) -> Iterator[str]:
                 yield f"probes.{probe}.models: unknown model {model!r}; {hint}"
         yield from _clashes(config, probe)
     yield from _broken_conditions(config)
+    yield from rollout_config.faults(config)
     for condition in ("pre", "fail"):
         if condition not in config["probes"]["core"]["conditions"]:
             yield f"probes.core.conditions: {condition!r} is missing; every measure needs it"

@@ -13,6 +13,12 @@ from backfire.conditions import CONDITIONS, Context, Message, before, instructed
 from backfire.items import Item, Turn
 from backfire.play import Outcome
 
+REFERENCE = "verbatim"
+"""The harness that the others are compared with."""
+
+GREEDY = "greedy"
+"""The decoding that takes the best token; the samples beside it are `seed1`, `seed2`, ..."""
+
 
 @dataclass(frozen=True)
 class Harness:
@@ -65,7 +71,7 @@ class Harness:
 HARNESSES: dict[str, Harness] = {
     harness.name: harness
     for harness in (
-        Harness("verbatim", "fail"),
+        Harness(REFERENCE, "fail"),
         Harness("verbatim+instruct", "fail", instruct=True),
         Harness("abstract", "abstract"),
         Harness("drop", "pre"),

@@ -16,7 +16,7 @@ import pandas as pd
 import pyarrow as pa
 
 from backfire.chat import Chat
-from backfire.harnesses import HARNESSES
+from backfire.harnesses import GREEDY, HARNESSES
 from backfire.models import load_network, stop_ids
 from backfire.play import Playground, playground
 from backfire.provenance import versions
@@ -29,8 +29,6 @@ from backfire.rollouts import (
     tabulate,
 )
 from backfire.storage import read_json
-
-GREEDY = "greedy"
 
 _NEUTRAL = (
     "bos_token_id",

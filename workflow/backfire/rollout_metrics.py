@@ -17,10 +17,9 @@ import pyarrow as pa
 
 from backfire.bootstrap import Sample, distribution, percentiles
 from backfire.estimates import Estimate, Statistics, estimate_sample
+from backfire.harnesses import GREEDY, REFERENCE
 from backfire.replies import writes_a_speaker
 from backfire.terms import Measure
-
-REFERENCE = "verbatim"
 
 OUTCOME_SCHEMA = pa.schema(
     [
@@ -181,7 +180,7 @@ def estimate_rollouts(
     Returns:
         Rows of `OUTCOME_SCHEMA`.
     """
-    kinds = np.where(rollouts["decoding"] == "greedy", "greedy", "sampled")
+    kinds = np.where(rollouts["decoding"] == GREEDY, GREEDY, "sampled")
     rows = []
     for kind in dict.fromkeys(kinds):
         own = rollouts[kinds == kind]
