@@ -20,13 +20,13 @@ from typing import Any
 import methods
 import pandas as pd
 import psutil
+import pyarrow.parquet as pq
 import replay
 import torch
 
 from backfire.chat import Chat
-from backfire.conditions import CONDITIONS
 from backfire.environments import KINDS
-from backfire.items import Item, draw
+from backfire.items import Item, draw, from_table
 from backfire.models import load_network
 from backfire.scores import ask
 from backfire.scoring import Request
@@ -213,7 +213,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     root = Path(__file__).parents[1]
     add: Callable[..., Any] = parser.add_argument
     add("--model", default=root / "resources/models/bundled/smollm2-135m", type=Path)
-    add("--environment", default="toolshed", choices=list(KINDS))
+    add("--drawn", type=Path, help="results/items/ENVIRONMENT/PROBE.parquet; else ToolShed's draw")
     add("--items", default=8, type=int)
     add("--naive-items", default=1, type=int, help="items for the slow methods")
     add("--rounds", default=3, type=int)
@@ -223,11 +223,12 @@ def main(argv: Sequence[str] | None = None) -> None:
     options = parser.parse_args(argv)
     logging.disable(logging.INFO)
     torch.set_num_threads(options.threads)
-    pool = KINDS[options.environment].build_pool({}, options.seed)
-    items = draw(pool.items, options.items, 3, options.seed)
+    if options.drawn:
+        items = from_table(pq.read_table(options.drawn))[: options.items]
+    else:
+        pool = KINDS["toolshed"].build_pool({}, options.seed)
+        items = draw(pool.items, options.items, 3, options.seed)
     network, chat = load_network(options.model), Chat.load(options.model)
-    unknown = set(CORE) - set(CONDITIONS)
-    assert not unknown, unknown
     times, differences = compare(network, chat, items, options.rounds, options.naive_items)
     summary, growth = summarise(times), scaling(network, chat, items)
     options.out.mkdir(parents=True, exist_ok=True)
