@@ -53,7 +53,15 @@ def witness(path: Path, requests: Sequence[Request], threads: int) -> Iterator[f
     from llama_cpp import Llama
 
     longest = max(len(context) + len(continuation) for context, continuation in requests)
-    model = Llama(str(path), n_ctx=longest, n_threads=threads, logits_all=True, verbose=False)
+    model = Llama(
+        str(path),
+        n_ctx=longest,
+        n_threads=threads,
+        logits_all=True,
+        type_k=gguf.GGMLQuantizationType.F32,  # the cache would be in half precision
+        type_v=gguf.GGMLQuantizationType.F32,
+        verbose=False,
+    )
     for context, continuation in requests:
         model.reset()
         model.eval([*context, *continuation])

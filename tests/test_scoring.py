@@ -31,6 +31,7 @@ def assert_same(actual: Sequence[Score | Refusal], expected: Sequence[Score | Re
         assert isinstance(got, Score)
         np.testing.assert_allclose(got.token_logprobs, want.token_logprobs, atol=TOLERANCE, rtol=0)
         assert abs(got.min_gap - want.min_gap) < TOLERANCE
+        assert got.next_argmax == want.next_argmax
         if want.min_gap > TOLERANCE:
             assert (got.argmax_match == want.argmax_match).all()
 
