@@ -276,7 +276,7 @@ def test_what_is_counted() -> None:
     ).set_index("metric")
     assert estimates.loc["exact_repeat_rate", "mean"] == pytest.approx(2 / 5)
     assert estimates.loc["repeats_per_rollout", "mean"] == pytest.approx(0.25)
-    assert estimates.loc["repeats_per_rollout", "n"] == 2
+    assert list(estimates.loc["repeats_per_rollout", ["n", "n_clusters"]]) == [2, 2]
     assert estimates.loc["repeats_per_opportunity", "mean"] == pytest.approx(2 / 5)
     assert estimates.loc["success", "mean"] == pytest.approx(1 / 3)
     assert estimates.loc["context_tokens_per_step", "mean"] == pytest.approx(210 / 9)

@@ -220,13 +220,15 @@ def _sample(rows: pd.DataFrame, metric: Metric) -> Sample:
 def _estimate(
     name: str, metric: Metric, sample: Sample, statistics: Statistics, stream: tuple[str, ...]
 ) -> Estimate:
-    counted = int((sample.denominator > 0).sum())
-    if counted == 0:
+    has = sample.denominator > 0
+    if not has.any():
         return Estimate()
+    # Rollouts without what is divided by add nothing to the sums, and are no trials of a bound.
+    sample = Sample(*(column[has] for column in vars(sample).values()))
     never = metric.proportion and not sample.numerator.any()
     unit = "proportion" if metric.proportion and (metric.below == "one" or never) else "count"
     measure = Measure(name, unit, metric.formula, (), signed=False)
-    return replace(estimate_sample(measure, sample, statistics, stream), n=counted)
+    return estimate_sample(measure, sample, statistics, stream)
 
 
 def _difference(
