@@ -85,7 +85,7 @@ class Study:
 
     def planned(self, *arguments: str) -> dict[str, int]:
         """The rules that a run would execute, and how often."""
-        output = self.run("--dry-run", "--quiet", "rules", *arguments)
+        output = self.run(*arguments, "--dry-run", "--quiet", "rules")
         jobs: dict[str, int] = {}
         for line in output.splitlines():
             words = line.split()
