@@ -28,6 +28,12 @@ def variants(config: dict[str, Any]) -> None:
     config["probes"]["more"] = {"conditions": ["pre"], "items": {"toolshed": 5}}
 
 
+def outsider(config: dict[str, Any]) -> None:
+    config["models"]["new"] = {"source": "bundled:smollm2-135m"}
+    config["probes"]["core"]["models"] = ["smollm2-135m"]
+    config["probes"]["more"] = {"conditions": ["fail_twice"], "items": {"toolshed": 5}}
+
+
 MISTAKES: list[tuple[Callable[[dict[str, Any]], Any], str]] = [
     (lambda c: c.update(sede=1), "top level: unknown key 'sede'; did you mean 'seed'?"),
     (lambda c: c.pop("seed"), "top level: key 'seed' is missing"),
@@ -69,6 +75,10 @@ MISTAKES: list[tuple[Callable[[dict[str, Any]], Any], str]] = [
         "environments.mine: key 'path' is missing; kind items needs it",
     ),
     (
+        lambda c: c["environments"].update(mine={"kind": "items", "path": 7}),
+        "environments.mine.path: 7 is not of type 'string'",
+    ),
+    (
         lambda c: c["environments"].update(mine={"kind": "items", "path": "no.jsonl"}),
         "environments.mine.path: no such file 'no.jsonl'; paths start from",
     ),
@@ -89,6 +99,7 @@ MISTAKES: list[tuple[Callable[[dict[str, Any]], Any], str]] = [
         lambda c: c["probes"].update(more={"conditions": ["x"], "items": {"toolshed": 999}}),
         "probes.more.items.toolshed: 999 items, and the core probe",
     ),
+    (outsider, "probes.more.models: 'new' is not among the core probe's models"),
     (lambda c: c.update(shard_size=0), "shard_size: 0 is less than the minimum of 1"),
 ]
 

@@ -132,8 +132,8 @@ def test_a_rewrite_is_judged_by_what_it_changes_and_what_it_leaves(
 @pytest.mark.parametrize(
     ("shift", "said"),
     [
-        ((0.1, 0.2, 0.3), "a rise of 20.0 % (10.0 % to 30.0 %)"),
-        ((-0.3, -0.2, -0.1), "a fall by 20.0 % (10.0 % to 30.0 %)"),
+        ((0.1, 0.2, 0.3), "an absolute rise of 20.0 % (10.0 % to 30.0 %)"),
+        ((-0.3, -0.2, -0.1), "an absolute fall of 20.0 % (10.0 % to 30.0 %)"),
         ((-0.1, 0.2, 0.3), "no clear change (−10.0 % to 30.0 %)"),
     ],
 )

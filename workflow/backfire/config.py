@@ -131,6 +131,9 @@ def _clashes(config: Config, probe: str) -> Iterator[str]:
     for condition in config["probes"][probe]["conditions"]:
         if condition in core["conditions"]:
             yield f"probes.{probe}.conditions: {condition!r} is scored by the core probe already"
+    for model in models_of(config, probe):
+        if model not in models_of(config, "core"):
+            yield f"probes.{probe}.models: {model!r} is not among the core probe's models"
     for environment, count in config["probes"][probe]["items"].items():
         drawn = core["items"].get(environment, 0)
         if count > drawn:
@@ -205,6 +208,12 @@ def outline(config: Config) -> dict[str, Any]:
         "cells": [list(cell) for cell in cells(config)],
         "kinds": {name: entry["kind"] for name, entry in config["environments"].items()},
         "probes": {name: entry["conditions"] for name, entry in config["probes"].items()},
+        "shards": {
+            name: {
+                environment: n_shards(config, name, environment) for environment in entry["items"]
+            }
+            for name, entry in config["probes"].items()
+        },
         "own_conditions": own_conditions(config),
         "statistics": statistics(config),
         "equivalence_margin": config["statistics"].get("equivalence_margin"),

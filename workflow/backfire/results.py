@@ -80,7 +80,8 @@ class Results:
     def estimates(self) -> pd.DataFrame:
         """The estimates of every model, and of all models where there are several."""
         paths = [self._cell("estimates", *cell) for cell in self.cells]
-        paths += sorted((self.folder / "estimates").glob("*.parquet")) if self.several else []
+        if self.several:
+            paths += [self.folder / "estimates" / f"{name}.parquet" for name in self.environments]
         frame: pd.DataFrame = read_tables(paths).to_pandas()
         return frame
 
@@ -105,10 +106,15 @@ class Results:
 
     @cached_property
     def scores(self) -> dict[CellName, pd.DataFrame]:
-        """The core probe's scores, by model and environment."""
+        """The core probe's scores, by model and environment.
+
+        The shards are those of the configuration; the folder may hold others, of an earlier one.
+        """
         return {
             (model, environment): read_tables(
-                sorted((self.folder / "scores/core" / model / environment).glob("*/*.parquet"))
+                self.folder / "scores/core" / model / environment / condition / f"{shard}.parquet"
+                for condition in self.outline["probes"]["core"]
+                for shard in range(self.outline["shards"]["core"][environment])
             ).to_pandas()
             for model, environment in self.cells
         }

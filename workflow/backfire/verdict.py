@@ -213,8 +213,8 @@ def forced_choice(study: Study, model: str, environment: str) -> list[Sentence]:
     if before is None or after is None or shift is None:
         return []
     change = {
-        Reading.ABOVE: ", a rise of {d}",
-        Reading.BELOW: ", a fall by {d:flip}",
+        Reading.ABOVE: ", an absolute rise of {d}",
+        Reading.BELOW: ", an absolute fall of {d:flip}",
     }.get(read(shift), ", no clear change ({d:interval})")
     return [
         say(

@@ -28,7 +28,7 @@ SCORING_THREADS = config.get("scoring", {}).get("threads", 1)
 MBPP = str(PROBLEM_FILES["mbpp"])
 CELLS = study.cells(config)
 OUTLINE = study.outline(config)
-SUMMARIES = expand("results/models/{model}/summary.md", model=config["models"])
+SUMMARIES = expand("results/models/{model}/summary.md", model=study.models_in(CELLS))
 TABLES = ["results/tables/estimates.csv"] + expand(
     "results/tables/{stem}.{suffix}",
     stem=catalogue.table_stems(OUTLINE),
