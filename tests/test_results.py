@@ -87,6 +87,6 @@ def test_a_run_whose_scores_do_not_hold_says_so_at_its_end(tmp_path: Path) -> No
     write_estimates(tmp_path / "estimates" / "e.parquet", ALL_MODELS, "e")
     lines = reporting.closing_summary(Results(tmp_path, OUTLINE)).splitlines()
     assert [line for line in lines if line.startswith("WARNING")] == [
-        "WARNING: scores of b (float32 weights) on e differ from the plain loop by up to 0.25 nats; "
-        "do not trust them. See the report."
+        "WARNING: scores of b (float32 weights) on e differ from the plain loop by up to "
+        "0.25 nats; do not trust them. See the report."
     ]
