@@ -7,7 +7,7 @@ CORES ?= all
 TORCH ?=
 VENV := .venv
 BIN := $(VENV)/bin
-SNAKEMAKE := $(BIN)/snakemake --cores $(CORES) --rerun-incomplete --quiet rules
+SNAKEMAKE := $(BIN)/snakemake --cores $(CORES) --rerun-incomplete --quiet=rules
 TORCH_INDEX := $(if $(filter cpu,$(TORCH)),--extra-index-url https://download.pytorch.org/whl/cpu)
 
 .PHONY: study smoke test lint lock clean

@@ -116,5 +116,5 @@ def closing_summary(results: Results) -> str:
         f"{row.max_difference:.2g} nats; do not trust them. See the report."
         for row in checks[~checks["ok"].astype(bool)].itertuples()
     ]
-    closing.append("The report: results/report.html")
+    closing.append(f"The report: {(results.folder / 'report.html').resolve()}")
     return terminal(study_of(results), results.cards, closing)
