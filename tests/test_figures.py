@@ -205,6 +205,22 @@ def test_the_trace_is_the_mean_over_tokens() -> None:
     assert list(drawn_line.get_ydata()) == pytest.approx(expected["mean"].tolist())
 
 
+def test_each_environment_of_the_trace_has_kinds_of_its_own() -> None:
+    drawn = fakes.items()
+    scores = {("smol", "toolshed"): fakes.scores(drawn)}
+    traces = trace_of(scores, {"toolshed": drawn}, fakes.STATISTICS)
+    programs = [frame.assign(environment="programs") for frame in traces]
+    programs[1] = programs[1][programs[1]["kind"] == "value"].assign(kind="text")
+    both = [pd.concat(frames) for frames in zip(traces, programs, strict=True)]
+    _, calls, _, text = itemfigures.token_trace(*both, ONE).axes
+
+    def kinds(ax: plt.Axes) -> list[str]:
+        return [tick.get_text().split("\n")[0] for tick in ax.get_yticklabels()]
+
+    assert kinds(calls) == ["tool name", "argument name", "value", "punctuation"]
+    assert kinds(text) == ["text"]
+
+
 def test_saving_twice_gives_the_same_bytes(tmp_path: Path) -> None:
     for name in ("a", "b"):
         style.save(figures.decomposition(fakes.estimates("smol", "toolshed"), ONE), tmp_path / name)

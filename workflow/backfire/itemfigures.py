@@ -155,13 +155,15 @@ def token_trace(by_position: pd.DataFrame, by_kind: pd.DataFrame, labels: Labels
     ]
     if not cases:
         return nothing("Too few calls for a mean over their tokens.")
-    options = {"width_ratios": [1.35, 1], "sharex": "col", "sharey": "col"}
+    options = {"width_ratios": [1.35, 1], "sharex": "col"}
     with panels(len(cases), 2, 7.2, 0.7 + 2.6 * len(cases), **options) as (figure, axes):
         for (left, right), (model, environment) in zip(axes, cases, strict=True):
             own = [
                 frame[(frame["model"] == model) & (frame["environment"] == environment)]
                 for frame in (by_position, by_kind)
             ]
+            if left is not axes[0, 0]:
+                left.sharey(axes[0, 0])  # the right panels have kinds of their own there
             _by_position(left, own[0])
             _by_kind(right, own[1])
             left.set_title(f"{labels[model]}, {environment}")
