@@ -92,6 +92,19 @@ def test_the_statement_counts_positive_cells() -> None:
     assert "No error family" in figures.families_statement(Study(frame.iloc[:0]), ONE)
 
 
+def test_gains_per_length_of_all_environments_share_an_axis(many: pd.DataFrame) -> None:
+    study = Study(many)
+    for ax, measure in zip(
+        figures.per_length(many, LABELS).axes, ("G_per_token", "G_per_byte"), strict=True
+    ):
+        for environment in ("toolshed", "coderepair"):
+            dots = [line for line in ax.lines if line.get_label() == environment]
+            cells = [study.get(model, environment, measure) for model in LABELS]
+            means = [cell.mean for cell in cells if cell]
+            assert [dot.get_xdata()[0] for dot in dots] == pytest.approx(means)
+            assert len(means) == len(LABELS)
+
+
 def test_figures_of_nothing_say_so() -> None:
     empty = fakes.estimates("smol", "toolshed").iloc[:0]
     gains = token_gains(fakes.scores(fakes.items(2)).iloc[:0], fakes.items(2))
@@ -101,6 +114,7 @@ def test_figures_of_nothing_say_so() -> None:
     ]
     for figure in (
         figures.decomposition(empty, ONE),
+        figures.per_length(empty, ONE),
         figures.family_heatmap(empty, ONE),
         itemfigures.token_trace(*traces, ONE),
     ):

@@ -28,6 +28,7 @@ CONFIG: dict[str, Any] = {
         "mine": {"conditions": ["mine"], "items": {"toolshed": 4}},
     },
     "statistics": {"resamples": 100, "confidence": 0.95},
+    "checks": {"pairs": 4},
     "shard_size": 4,
 }
 ITEM = EXAMPLES["toolshed"]

@@ -178,6 +178,12 @@ def _decomposition_figure(results: Results) -> Figure:
     return figures.decomposition(results.estimates, results.labels)
 
 
+def _per_length_figure(results: Results) -> Figure:
+    from backfire import figures
+
+    return figures.per_length(results.estimates, results.labels)
+
+
 def _families_figure(results: Results) -> Figure:
     from backfire import figures
 
@@ -205,6 +211,7 @@ def _tokens_figure(results: Results) -> Figure:
 
 FIGURES: dict[str, Callable[[Results], Figure]] = {
     "decomposition": _decomposition_figure,
+    "per_length": _per_length_figure,
     "forest": _forest_figure,
     "families": _families_figure,
     "signmap": _sign_map_figure,

@@ -144,6 +144,37 @@ def _bar(ax: Axes, cell: Cell, y: float, mark: Mark) -> None:
     whisker(ax, cell.low, cell.high, y)
 
 
+def per_length(estimates: pd.DataFrame, labels: Labels) -> Figure:
+    """G per token and per byte, all environments on one axis; a line per model.
+
+    Per unit of length the environments compare, and by bytes also models of other tokenisers.
+    """
+    study = Study(estimates)
+    models = [model for model in labels if study.environments(model)]
+    environments = study.environments()
+    if not models:
+        return nothing("No item has a gain to show.")
+    with panels(1, 2, 8.6, 1.3 + 0.62 * len(models), sharey=True) as (figure, axes):
+        for ax, measure in zip(axes[0], ("G_per_token", "G_per_byte"), strict=True):
+            for at, environment in enumerate(environments):
+                mark = style.series_mark(environment, at)
+                shift = (at - (len(environments) - 1) / 2) * 0.5 / len(environments)
+                for y, model in enumerate(models):
+                    cell = study.get(model, environment, measure)
+                    if cell is not None:
+                        whisker(ax, cell.low, cell.high, y + shift)
+                        dot(ax, cell.mean, y + shift, mark)
+            ax.axvline(0, color=INK, linewidth=0.9, zorder=2)
+            ax.set_xlabel(f"{measure.replace('_', ' ')}, nats")
+            ax.grid(axis="y", visible=False)
+            sns.despine(ax=ax, left=True)
+        first = axes[0, 0]
+        first.set_yticks(range(len(models)), [two_lines(labels[model]) for model in models])
+        first.set_ylim(len(models) - 0.45, -0.55)
+        legend(figure, axes.flat)
+    return figure
+
+
 def families_statement(study: Study, models: Collection[str]) -> str:
     """Whether the record helps on any error family, in one sentence, from means and intervals."""
     cells = [cell for _, cell in study.by_group("G", "error_family") if cell.model in models]

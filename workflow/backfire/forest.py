@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from backfire.cells import Cell, Study
 from backfire.conditions import CONDITIONS, Kind
 from backfire.figures import Labels, dot, legend, nothing, panels, whisker
-from backfire.style import INK, SOFT, Mark
+from backfire.style import INK, SOFT, Mark, series_mark
 
 GROUPS: dict[Kind, str] = {
     "reference": "terms of the decomposition",
@@ -24,9 +24,6 @@ GROUPS: dict[Kind, str] = {
     "control": "controls",
 }
 """Kinds of conditions in the order of the plot, and their headings."""
-
-_COLOURS = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-_MARKERS = "osD^vP<>"
 
 
 class Row(NamedTuple):
@@ -75,7 +72,7 @@ def forest(estimates: pd.DataFrame, labels: Labels) -> Figure:
         for ax, environment in zip(axes[0], environments, strict=True):
             for at, model in enumerate(models):
                 offset = (at - (len(models) - 1) / 2) * 0.7 / len(models)
-                mark = Mark(labels[model], _COLOURS[at % 7], _MARKERS[at % 8])
+                mark = series_mark(labels[model], at)
                 for y, line in enumerate(lines):
                     cell = line.measure and study.get(model, environment, line.measure)
                     if cell:

@@ -11,16 +11,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from backfire.figures import Labels, legend, nothing, panels, two_lines
-from backfire.style import INK
+from backfire.style import INK, series_mark
 
 SHOWN = {
     "success": "success",
     "loop": "ended in a loop",
     "exact_repeat_rate": "exact repeats / failed",
 }
-
-_COLOURS = ("#D55E00", "#E69F00", "#CC79A7", "#0072B2", "#009E73", "#56B4E9")
-_MARKERS = ("o", "s", "D", "^", "v", "P")
 
 
 def by_harness(outcomes: pd.DataFrame, labels: Labels) -> Figure:
@@ -83,7 +80,7 @@ def _curves(ax: Axes, rows: pd.DataFrame) -> None:
         own = rows[rows["harness"] == harness]
         attempts = own["metric"].str.rpartition("_")[2].astype(int)
         shift = (number - (len(harnesses) - 1) / 2) * 0.06
-        mark = number % len(_MARKERS)
+        mark = series_mark(harness, number)
         ax.errorbar(
             attempts + shift,
             own["mean"],
@@ -91,12 +88,12 @@ def _curves(ax: Axes, rows: pd.DataFrame) -> None:
                 (own["mean"] - own["ci_low"]).fillna(0).clip(lower=0),
                 (own["ci_high"] - own["mean"]).fillna(0).clip(lower=0),
             ],
-            color=_COLOURS[mark],
-            marker=_MARKERS[mark],
+            color=mark.colour,
+            marker=mark.marker,
             markersize=4.5,
             lw=1.1,
             capsize=2,
-            label=harness,
+            label=mark.label,
         )
     ax.set_xticks(sorted(set(rows["metric"].str.rpartition("_")[2].astype(int))))
     ax.set(xlabel="more attempts", ylabel="P(success)")

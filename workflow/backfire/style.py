@@ -114,6 +114,15 @@ def condition_mark(name: str) -> Mark:
     )
 
 
+_SERIES = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+_SERIES_MARKERS = ("o", "s", "D", "^", "v", "P", "<", ">")
+
+
+def series_mark(label: str, at: int) -> Mark:
+    """The mark of the series number `at` among models, environments or harnesses."""
+    return Mark(label, _SERIES[at % len(_SERIES)], _SERIES_MARKERS[at % len(_SERIES_MARKERS)])
+
+
 _METADATA: Mapping[str, Mapping[str, str | None]] = {
     "pdf": {"Creator": "Backfire", "Producer": "Backfire", "CreationDate": None},
     "png": {"Software": "Backfire"},
