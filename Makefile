@@ -22,7 +22,7 @@ smoke: $(VENV)/.ready
 	@cat results/smoke/results/summary.txt
 
 test: lint
-	$(BIN)/pytest
+	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 lint: $(VENV)/.ready
 	$(BIN)/ruff check

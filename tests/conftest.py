@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 ROOT = Path(__file__).parents[1]
+
+# Two workers on two cores: threads of their own would only fight.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The slow files first, so that no worker is left alone with one at the end."""
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
 
 
 @pytest.fixture(scope="session")
@@ -20,8 +30,10 @@ def bundled_gguf() -> Path:
     from backfire.bundles import fetch_bundle
 
     path = ROOT / "resources/downloads/smollm2-135m.gguf"
-    if not path.exists():
-        fetch_bundle("smollm2-135m", path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(path.with_suffix(".lock")):  # one worker fetches
+        if not path.exists():
+            fetch_bundle("smollm2-135m", path)
     return path
 
 
@@ -31,8 +43,9 @@ def bundled_model(bundled_gguf: Path) -> Path:
     from backfire.gguf import convert
 
     folder = ROOT / "resources/models/bundled/smollm2-135m"
-    if not (folder / "config.json").exists():
-        convert(bundled_gguf, folder)
+    with FileLock(bundled_gguf.with_suffix(".lock")):
+        if not (folder / "config.json").exists():
+            convert(bundled_gguf, folder)
     return folder
 
 
