@@ -15,9 +15,11 @@ from backfire.cells import Study
 from backfire.conditions import CONDITIONS, CORE, LADDER, WORDINGS
 from backfire.estimates import Statistics, estimate
 from backfire.forest import forest, rows
-from backfire.measures import declared, measure
+from backfire.measures import MEASURE_SCHEMA, declared, measure
 from backfire.remedies import ranked, rewrite, rewrites
+from backfire.results import Results
 from backfire.spread import by_overlap, wordings
+from backfire.storage import write_frame, write_json
 from backfire.variant_tables import ladder, records
 from backfire.verdict import plain
 
@@ -149,6 +151,35 @@ def test_the_tables_have_a_row_for_each_way(estimates: pd.DataFrame) -> None:
     assert "neut" not in names
     rungs = ladder(estimates, SCORED, "toolshed", "toolshed", LABELS)
     assert [row[1].text for row in rungs.rows] == list(LADDER)
+
+
+def test_rows_that_are_compared_are_of_the_same_items(scores: pd.DataFrame, tmp_path: Path) -> None:
+    """An item without a value to mask leaves the ladder; an item of the core alone, the records."""
+    first, second = sorted(scores["item_id"].unique())[:2]
+    gone = (scores["item_id"] == first) & (scores["condition"] == "mask_value")
+    gone |= (scores["item_id"] == second) & ~scores["condition"].isin(CORE)
+    items = synthetic.items(12)
+    write_frame(
+        tmp_path / "measures/m/toolshed.parquet", measure(scores[~gone], items), MEASURE_SCHEMA
+    )
+    write_json(tmp_path / "models/m/model.json", {"weights": "float32 weights"})
+    outline = {
+        "models": ["m"],
+        "cells": [["m", "toolshed"]],
+        "kinds": {"toolshed": "toolshed"},
+        "probes": {"core": list(CORE), "variants": [n for n in SCORED if n not in CORE]},
+        "statistics": {"seed": 1, "resamples": 200, "confidence": 0.95},
+    }
+    results = Results(tmp_path, outline)
+    rungs, ways = (
+        catalogue.TABLES[name].build(results, "toolshed", "toolshed")  # type: ignore[union-attr,call-arg]
+        for name in ("ladder", "records")
+    )
+    assert set(rungs.data["n"]) == {len(items) - 2}
+    assert [row[1].text for row in rungs.rows] == list(LADDER)
+    counts = ways.data.set_index("measure")["n"]
+    assert counts["G"] == counts["G_abstract"] == counts["G_fail_twice"] == len(items) - 1
+    assert counts["G_mask_value"] == len(items) - 2
 
 
 def test_a_study_has_the_tables_that_its_conditions_allow() -> None:

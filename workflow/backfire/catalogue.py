@@ -73,17 +73,30 @@ def _variants(results: Results, environment: str, kind: str) -> Table:
 
 
 def _records(results: Results, environment: str, kind: str) -> Table:
-    from backfire import variant_tables
+    from backfire import spread, variant_tables
 
     names = results.conditions
-    return variant_tables.records(results.estimates, names, environment, kind, results.labels)
+    shown = variant_tables.records_of(names)
+    others = [name for name in shown if name not in CORE]
+    estimates = results.estimates_on(
+        environment,
+        lambda measures: spread.of_items(measures, others, any),
+        variant_tables.needed(shown, variant_tables.RECORD_MEASURES),
+    )
+    return variant_tables.records(estimates, names, environment, kind, results.labels)
 
 
 def _ladder(results: Results, environment: str, kind: str) -> Table:
-    from backfire import variant_tables
+    from backfire import spread, variant_tables
 
     names = results.conditions
-    return variant_tables.ladder(results.estimates, names, environment, kind, results.labels)
+    shown = variant_tables.ladder_of(names)
+    estimates = results.estimates_on(
+        environment,
+        lambda measures: spread.of_items(measures, shown, all),
+        variant_tables.needed(shown, variant_tables.LADDER_MEASURES),
+    )
+    return variant_tables.ladder(estimates, names, environment, kind, results.labels)
 
 
 def _wordings(results: Results, environment: str, kind: str) -> Table:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 
 from backfire import replication, signmap, spread
-from backfire.estimates import Statistics
+from backfire.estimates import Statistics, estimate, estimate_all_models
 from backfire.items import Item, from_table
 from backfire.storage import read_json, read_tables
 from backfire.summary import label
@@ -84,6 +84,28 @@ class Results:
             paths += [self.folder / "estimates" / f"{name}.parquet" for name in self.environments]
         frame: pd.DataFrame = read_tables(paths).to_pandas()
         return frame
+
+    def estimates_on(
+        self,
+        environment: str,
+        choose: Callable[[pd.DataFrame], pd.DataFrame],
+        names: Iterable[str],
+    ) -> pd.DataFrame:
+        """The named measures of an environment on chosen items alone, estimated anew.
+
+        Args:
+            choose: from the measures of a model to those of the chosen items.
+        """
+        wanted = set(names)
+        chosen = {}
+        for model, place in self.cells:
+            frame = choose(self.measures[model, place]) if place == environment else None
+            if frame is not None and len(frame):
+                chosen[model] = frame[frame["measure"].isin(wanted)]
+        frames = [estimate(rows, m, environment, self.statistics) for m, rows in chosen.items()]
+        if len(chosen) > 1:
+            frames.append(estimate_all_models(chosen, environment, self.statistics))
+        return pd.concat(frames) if frames else self.estimates.iloc[:0]
 
     @property
     def several(self) -> bool:

@@ -1,12 +1,12 @@
 """How much a result owes to wording, and to the words that an error repeats of the call.
 
-Both are read from the measures of single items, so that whatever is compared is compared on
-the same items.
+All is read from the measures of single items, so that whatever is compared is compared on the
+same items.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -120,6 +120,24 @@ def by_overlap(
             }
         )
     return _frame(rows, OVERLAP_COLUMNS)
+
+
+def of_items(
+    measures: pd.DataFrame, conditions: Sequence[str], how: Callable[[Iterable[bool]], bool]
+) -> pd.DataFrame:
+    """The measures of the items that were scored under `all`, or `any`, of the conditions.
+
+    A condition that no item was scored under is not asked for; all items where that leaves none.
+
+    Args:
+        measures: rows of `measures.MEASURE_SCHEMA` of one model on one environment.
+    """
+    scores = measures[measures["measure"].isin([f"logprob_{name}" for name in conditions])]
+    if scores.empty:
+        return measures
+    scored = scores.pivot(index="item_id", columns="measure", values="value").notna()
+    kept = [item for item, row in zip(scored.index, scored.to_numpy(), strict=True) if how(row)]
+    return measures[measures["item_id"].isin(kept)]
 
 
 def _cell(

@@ -27,17 +27,41 @@ HEADS = {
 }
 
 
+def records_of(names: Iterable[str]) -> list[str]:
+    """The conditions that are ways to write a record, the standard one first."""
+    return ["fail", *(name for name in names if is_record(CONDITIONS[name]))]
+
+
+def ladder_of(names: Iterable[str]) -> list[str]:
+    """The rungs of the ladder that were scored, from the standard record down."""
+    scored = {"fail", *names}
+    return [name for name in LADDER if name in scored]
+
+
+def needed(conditions: Iterable[str], patterns: Iterable[str]) -> set[str]:
+    """The measures that the columns of `patterns` need of the conditions, terms included."""
+    names = list(conditions)
+    found = [declared(_measure(pattern, name)) for pattern in patterns for name in names]
+    shown = [measure for measure in found if measure is not None]
+    ratios = [measure.ratio for measure in shown if measure.ratio is not None]
+    return {
+        *(measure.name for measure in shown),
+        *(term for ratio in ratios for term in (ratio.numerator, ratio.denominator)),
+        *(f"logprob_{condition}" for measure in shown for condition in measure.conditions),
+    }
+
+
 def records(
     estimates: pd.DataFrame, names: Iterable[str], environment: str, kind: str, labels: Labels
 ) -> Table:
     """Every way to write the record: G under it, how much that removes, what it costs."""
-    shown = ["fail", *(name for name in names if is_record(CONDITIONS[name]))]
     return _by_record(
         estimates,
         "records",
         "What each way to write the record leaves of the effect, and what it costs",
-        shown,
+        records_of(names),
         RECORD_MEASURES,
+        "On the items that were scored under such records; n says how many a record applies to.",
         (environment, kind),
         labels,
     )
@@ -47,13 +71,13 @@ def ladder(
     estimates: pd.DataFrame, names: Iterable[str], environment: str, kind: str, labels: Labels
 ) -> Table:
     """How much of the failed call can stay: from the standard record down to no call at all."""
-    scored = {"fail", *names}
     return _by_record(
         estimates,
         "ladder",
         "How much of the failed call can stay in the transcript",
-        [name for name in LADDER if name in scored],
+        ladder_of(names),
         LADDER_MEASURES,
+        "On the items that have every rung.",
         (environment, kind),
         labels,
     )
@@ -65,6 +89,7 @@ def _by_record(
     title: str,
     names: Iterable[str],
     patterns: tuple[str, ...],
+    items: str,
     place: tuple[str, str],
     labels: Labels,
 ) -> Table:
@@ -86,6 +111,7 @@ def _by_record(
         "G: log P(a | no attempt) − log P(a | the record so written); below zero it makes the "
         "failed call likelier.",
         "A dash: no item, or no number that could be compared.",
+        items,
     ]
     if own:
         notes.append(f"Conditions that rewrite what stands before have {', '.join(own)} for that.")
