@@ -10,7 +10,7 @@ import pytest
 
 from backfire.estimates import ESTIMATE_SCHEMA
 from backfire.measures import find
-from backfire.replication import claims, compare, published, table
+from backfire.replication import claims, compare, coverage, published, table
 from backfire.tabular import markdown
 
 PUBLISHED = Path(__file__).parents[1] / "resources" / "published"
@@ -178,3 +178,26 @@ def test_the_table_never_claims_a_replication(theirs):
     assert LABELS["smol"] in text
     assert "−21.50\\*" in text, "a row of mixed items is marked"
     assert "computed from different items" in text
+
+
+def test_every_published_cell_is_counted_once_compared_or_not_run(theirs):
+    compared = compare(ours("G", -21.0, -22.5, -19.0), theirs, AS, KINDS, {"nats": 5.0})
+    found = coverage(compared, theirs, KINDS)
+    cells = found.data
+    assert len(cells) == len(theirs)
+    (run,) = cells[cells["state"] == "compared"].to_dict("records")
+    assert (run["table"], run["published_as"], run["measure"]) == (3, "SmolLM2-135M", "G")
+    heads = list(found.columns)
+    printed = [dict(zip(heads, (entry.text for entry in row), strict=True)) for row in found.rows]
+    for column in ("cells", "compared", "not run"):
+        assert (
+            sum(int(row[column]) for row in printed)
+            == {
+                "cells": len(theirs),
+                "compared": 1,
+                "not run": len(theirs) - 1,
+            }[column]
+        )
+    (row,) = (row for row in printed if row["compared"] == "1")
+    assert (row["same sign"], row["sign compared"], row["within the margin"]) == ("1", "1", "0")
+    assert row["undecided"] == "1"  # -21 is 2.92 off, and its interval reaches beyond 5

@@ -188,6 +188,7 @@ def test_a_study_has_the_tables_that_its_conditions_allow() -> None:
             "cells": [["m", "toolshed"]],
             "kinds": {"toolshed": "toolshed"},
             "probes": {"core": list(CORE), "more": list(more)},
+            "published_as": {},
         }
         return set(catalogue.table_stems(outline))
 

@@ -22,11 +22,23 @@ Outline = Mapping[str, Any]
 """What `config.outline` says of a study."""
 
 
+def _always(outline: Outline) -> bool:
+    return True
+
+
 class Single(NamedTuple):
-    """One table of the whole study, in files named `stem`."""
+    """One table of the whole study, in files named `stem`; a study has it where `when` says so."""
 
     stem: str
     build: Callable[[Results], Table]
+    when: Callable[[Outline], bool] = _always
+
+
+class Drawing(NamedTuple):
+    """A figure; a study has it where `when` says so."""
+
+    draw: Callable[[Results], Figure]
+    when: Callable[[Outline], bool] = _always
 
 
 class PerEnvironment(NamedTuple):
@@ -45,6 +57,18 @@ def _having(*needed: str) -> Callable[[frozenset[str]], bool]:
 
 def _more_than_core(conditions: frozenset[str]) -> bool:
     return not conditions.issubset(CORE)
+
+
+def _beyond_core(outline: Outline) -> bool:
+    return _more_than_core(_conditions_of(outline))
+
+
+def _several_models(outline: Outline) -> bool:
+    return len({model for model, _ in outline["cells"]}) > 1
+
+
+def _published_models(outline: Outline) -> bool:
+    return bool(outline["published_as"])
 
 
 def _by_model(table: str, *needed: str) -> PerEnvironment:
@@ -158,6 +182,24 @@ def _replication(results: Results) -> Table:
     return replication.table(results.comparison, results.labels)
 
 
+def _published(results: Results) -> Table:
+    from backfire import replication
+
+    kinds = results.outline["kinds"]
+    return replication.coverage(results.comparison, results.published, kinds)
+
+
+def _scaling(results: Results) -> Table:
+    from backfire import tabular
+
+    caption = (
+        "The mean of a model against the logarithm of its number of parameters: slopes for ten "
+        "times the parameters, with Student's intervals over models. No line is continued beyond "
+        "the models that were measured."
+    )
+    return tabular.of_frame("scaling", caption, results.scaling)
+
+
 TABLES: dict[str, Single | PerEnvironment] = {
     "environments": Single("table2", _environments),
     "conditions": Single("table10", _conditions),
@@ -180,7 +222,9 @@ TABLES: dict[str, Single | PerEnvironment] = {
     "signmap": Single("signmap", _sign_map),
     "deciles": Single("deciles", _deciles),
     "holm": Single("holm", _holm),
+    "scaling": Single("scaling", _scaling, _several_models),
     "replication": Single("replication", _replication),
+    "published": Single("published", _published, _published_models),
 }
 """The tables, by what they show; the report asks for them by these names."""
 
@@ -222,15 +266,34 @@ def _tokens_figure(results: Results) -> Figure:
     return itemfigures.token_trace(*results.traces, results.labels)
 
 
-FIGURES: dict[str, Callable[[Results], Figure]] = {
-    "decomposition": _decomposition_figure,
-    "per_length": _per_length_figure,
-    "forest": _forest_figure,
-    "families": _families_figure,
-    "signmap": _sign_map_figure,
-    "tokens": _tokens_figure,
+def _scaling_figure(results: Results) -> Figure:
+    from backfire import studyfigures
+
+    return studyfigures.scaling(results.estimates, results.scaling, results.sizes, results.families)
+
+
+def _beside_published(results: Results) -> Figure:
+    from backfire import studyfigures
+
+    return studyfigures.beside_published(results.comparison)
+
+
+FIGURES: dict[str, Drawing] = {
+    "decomposition": Drawing(_decomposition_figure),
+    "per_length": Drawing(_per_length_figure),
+    "forest": Drawing(_forest_figure, _beyond_core),
+    "families": Drawing(_families_figure),
+    "signmap": Drawing(_sign_map_figure),
+    "tokens": Drawing(_tokens_figure),
+    "scaling": Drawing(_scaling_figure, _several_models),
+    "replication": Drawing(_beside_published, _published_models),
 }
 """The figures, by the stem of their files."""
+
+
+def figure_stems(outline: Outline) -> list[str]:
+    """The stems of all figure files, from the configuration alone."""
+    return [name for name, drawing in FIGURES.items() if drawing.when(outline)]
 
 
 def table_stems(outline: Outline) -> list[str]:
@@ -239,7 +302,7 @@ def table_stems(outline: Outline) -> list[str]:
     stems: list[str] = []
     for name, entry in TABLES.items():
         if isinstance(entry, Single):
-            stems.append(entry.stem)
+            stems += [entry.stem] if entry.when(outline) else []
         elif entry.when(_conditions_of(outline)):
             stems += [file_name(name, environment, kind) for environment, kind in kinds.items()]
     return stems
@@ -264,7 +327,8 @@ def build_tables(results: Results) -> dict[str, list[Table]]:
 
 def _build(entry: Single | PerEnvironment, results: Results) -> Iterator[Table]:
     if isinstance(entry, Single):
-        yield entry.build(results)
+        if entry.when(results.outline):
+            yield entry.build(results)
         return
     if not entry.when(_conditions_of(results.outline)):
         return

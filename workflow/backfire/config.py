@@ -218,6 +218,9 @@ def outline(config: Config) -> dict[str, Any]:
         "statistics": statistics(config),
         "equivalence_margin": config["statistics"].get("equivalence_margin"),
         "published_as": published_as,
+        "families": {
+            name: model["family"] for name, model in config["models"].items() if "family" in model
+        },
         "margins": config.get("replication", {}).get("margins", {}),
     }
 

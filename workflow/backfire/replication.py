@@ -219,6 +219,48 @@ def _verdict(informative: pd.DataFrame) -> str:
     return f"{clear}, except that {found['unclear']} is unclear" if "unclear" in found else clear
 
 
+def coverage(comparison: pd.DataFrame, theirs: pd.DataFrame, kinds: Mapping[str, str]) -> Table:
+    """What became of every published cell: compared, or not run; a row per table and model.
+
+    The data hold one row per published cell, those that were not run with nothing beside them.
+
+    Args:
+        comparison: what `compare` returns.
+        theirs: what `published` returns.
+        kinds: by environment, its kind, which is the published environment's name.
+    """
+    keys = ["table", "kind", "published_as", "group", "measure"]
+    ours = comparison.assign(kind=comparison["environment"].map(kinds))
+    ours = ours[[*keys, "model", "ours", "ours_low", "ours_high", "sign", "agreement"]]
+    beside = theirs.rename(columns={"model": "published_as", "environment": "kind"})
+    cells = beside.merge(ours, on=keys, how="left")
+    cells["state"] = cells["ours"].notna().map({True: "compared", False: "not run"})
+    heads = (
+        *("table", "environment", "model", "cells", "compared", "same sign", "sign compared"),
+        *("within the margin", "undecided", "beyond", "not run"),
+    )
+    rows = []
+    for place, found in cells.groupby(["table", "kind", "published_as"], sort=False):
+        run = found[found["state"] == "compared"]
+        signs = run["sign"][run["sign"] != ""]
+        kept = run["agreement"].value_counts()
+        counts = (
+            len(found),
+            len(run),
+            int((signs == "same").sum()),
+            len(signs),
+            *(int(kept.get(name, 0)) for name in ("within", "undecided", "beyond")),
+            len(found) - len(run),
+        )
+        rows.append((*map(_named, place), *(Entry(str(count), count) for count in counts)))
+    caption = "Every published cell of the probe, and what became of it here."
+    return Table("published", caption, heads, tuple(rows), cells, (DEPENDENCE,))
+
+
+def _named(name: object) -> Entry:
+    return Entry(str(name))
+
+
 DEPENDENCE = (
     "The cells are not independent: all are computed from the same items, and some are sums or "
     "differences of others. The counts are a description, not a test."

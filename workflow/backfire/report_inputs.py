@@ -27,6 +27,7 @@ class ReportInputs:
         tables: by what they show (`gain`, `repetition`, `families`, ...; a section asks for them
             by these names), one table per environment; their files are `tables/{name}.csv`.
         claims: what the comparison with the published study allows one to say.
+        trends: what the fits against the size of the model allow one to say.
         checks: the re-check of stored scores by the plain loop, one row per model and
             environment, shown as it is; a column `ok` decides the sentence.
         steps: one row per kind of job, such as `step jobs seconds memory_mb`.
@@ -46,6 +47,7 @@ class ReportInputs:
     figures: Mapping[str, str]
     tables: Mapping[str, Sequence[Table]] = field(default_factory=dict)
     claims: Sequence[str] = ()
+    trends: Sequence[str] = ()
     checks: pd.DataFrame = field(default_factory=pd.DataFrame)
     steps: pd.DataFrame = field(default_factory=pd.DataFrame)
     versions: Mapping[str, str] = field(default_factory=dict)

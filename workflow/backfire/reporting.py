@@ -9,8 +9,8 @@ from typing import Any
 import pandas as pd
 import yaml
 
-from backfire import replication
-from backfire.catalogue import FIGURES, build_tables
+from backfire import replication, scaling
+from backfire.catalogue import build_tables, figure_stems
 from backfire.cells import Study
 from backfire.chat import Chat
 from backfire.models import folder_of
@@ -41,10 +41,11 @@ def gather(results: Results, config: Mapping[str, Any]) -> ReportInputs:
         },
         figures={
             name: (folder / "figures" / f"{name}.svg").read_text(encoding="utf-8")
-            for name in FIGURES
+            for name in figure_stems(results.outline)
         },
         tables=build_tables(results),
         claims=replication.claims(results.comparison, results.labels),
+        trends=_trends(results),
         checks=_checks(results),
         steps=steps(folder / "benchmarks", results.outline),
         versions=versions(),
@@ -52,6 +53,12 @@ def gather(results: Results, config: Mapping[str, Any]) -> ReportInputs:
         margin=results.outline["equivalence_margin"],
         confidence=results.statistics.confidence,
     )
+
+
+def _trends(results: Results) -> list[str]:
+    lines = results.scaling
+    chosen = lines[lines["measure"] == "G_per_token"]
+    return [scaling.said(fit) for fit in chosen.to_dict("records")]
 
 
 def _checks(results: Results) -> pd.DataFrame:

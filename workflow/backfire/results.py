@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from backfire import replication, signmap, spread
+from backfire import replication, scaling, signmap, spread
 from backfire.estimates import Statistics, estimate, estimate_all_models
 from backfire.items import Item, from_table
 from backfire.storage import read_json, read_tables
@@ -175,11 +175,33 @@ class Results:
         outline = self.outline
         return replication.compare(
             self.estimates,
-            replication.published(PUBLISHED),
+            self.published,
             outline["published_as"],
             outline["kinds"],
             outline["margins"],
         )
+
+    @cached_property
+    def published(self) -> pd.DataFrame:
+        """The published estimates."""
+        return replication.published(PUBLISHED)
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """The number of parameters of each model, as counted when it was loaded."""
+        return {model: int(card["parameters"]) for model, card in self.cards.items()}
+
+    @property
+    def families(self) -> dict[str, str]:
+        """The family of each model: the config's word, or the architecture."""
+        named = self.outline["families"]
+        return {model: named.get(model, card["architecture"]) for model, card in self.cards.items()}
+
+    @cached_property
+    def scaling(self) -> pd.DataFrame:
+        """The lines of measures against the size of the model."""
+        confidence = self.statistics.confidence
+        return scaling.fits(self.estimates, self.sizes, self.families, confidence)
 
     @property
     def published_environments(self) -> pd.DataFrame:

@@ -127,7 +127,6 @@ def remedies(inputs: ReportInputs, study: Study) -> Values | None:
         said=said(inputs, study, say),
         tables=inputs.showing("records", "ladder"),
         tucked=inputs.showing("variants", "placebo", "padding", "overlap", "wordings"),
-        drawn="forest" in inputs.figures,
     )
 
 
@@ -159,7 +158,18 @@ def tokens(inputs: ReportInputs, study: Study) -> Values | None:
 
 
 def replication(inputs: ReportInputs, study: Study) -> Values | None:
-    return _if_any(claims=inputs.claims, tables=inputs.showing("replication"))
+    return _if_any(
+        claims=inputs.claims,
+        tables=inputs.showing("replication"),
+        tucked=inputs.showing("published"),
+    )
+
+
+def sizes(inputs: ReportInputs, study: Study) -> Values | None:
+    """The effect against the size of the model, where there are models of several sizes."""
+    if not inputs.trends:
+        return None
+    return {"trends": inputs.trends, "tucked": inputs.showing("scaling")}
 
 
 def items(inputs: ReportInputs, study: Study) -> Values | None:
@@ -233,6 +243,7 @@ SECTIONS: tuple[Section, ...] = (
     Section("signmap", "Where the sign comes from", signmap),
     Section("repetition", "Does it repeat the call?", repetition),
     Section("families", "By kind of error", families),
+    Section("sizes", "Against the size of the model", sizes),
     Section("tokens", "Which tokens gain", tokens),
     Section("replication", "Beside the published study", replication),
     Section("items", "Three items, as the model saw them", items),

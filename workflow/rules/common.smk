@@ -36,7 +36,7 @@ TABLES = ["results/tables/estimates.csv"] + expand(
 )
 FIGURES = expand(
     "results/figures/{name}.{suffix}",
-    name=catalogue.FIGURES,
+    name=catalogue.figure_stems(OUTLINE),
     suffix=["pdf", "png", "svg"],
 )
 

@@ -15,6 +15,7 @@ rule draw_figures:
             "backfire.figures",
             "backfire.itemfigures",
             "backfire.forest",
+            "backfire.studyfigures",
             "backfire.results",
         ),
         catalogue=code_digest([Path(catalogue.__file__)]),
