@@ -100,7 +100,7 @@ def test_only_the_core_is_split_by_group(estimates: pd.DataFrame) -> None:
 def test_a_rewrite_says_what_it_leaves_and_what_it_costs(study: Study) -> None:
     worse = plain(rewrite(study, "m", "toolshed", "fail_twice"))
     assert worse.startswith("fail_twice makes it worse: G is −2")
-    assert worse.endswith("; it adds 60.0 tokens, the standard record 30.0.")
+    assert worse.endswith("; the context is 30.0 tokens longer.")
     assert "removes it" in plain(rewrite(study, "m", "toolshed", "abstract"))
     assert rewrite(study, "m", "toolshed", "fail_native") == ()
 

@@ -34,7 +34,9 @@ def of_condition(condition: Condition) -> Iterator[Measure]:
     if condition.kind != "wording":
         yield from _greedy(name)
         if name != "pre":
-            yield _tokens(name, base)
+            yield _tokens(f"tokens_{name}", name, base)
+        if name not in ("pre", "fail") and is_record(condition):
+            yield _tokens(f"extra_tokens_{name}", name, "fail")
     if condition.gold or condition.every_candidate:
         yield _over_gold(name)
     if name not in ("pre", "fail"):
@@ -90,9 +92,9 @@ def _greedy(name: str) -> Iterator[Measure]:
         yield Measure(measure, "proportion", formula, (name,), False, value(stop))
 
 
-def _tokens(name: str, base: str) -> Measure:
+def _tokens(measure: str, name: str, base: str) -> Measure:
     return Measure(
-        f"tokens_{name}",
+        measure,
         "tokens",
         f"length of the context of {name} − that of {base}",
         (base, name),

@@ -78,13 +78,13 @@ def _change(study: Study, model: str, environment: str, condition: str) -> Readi
 
 
 def _cost(study: Study, model: str, environment: str, condition: str) -> Sentence:
-    """The tokens that the record adds to the context, beside the standard record's."""
-    cost, standard = (
-        study.get(model, environment, f"tokens_{name}") for name in (condition, "fail")
-    )
-    if cost is None or standard is None:
+    """The tokens of the context against the standard record's, on the same items."""
+    extra = study.get(model, environment, f"extra_tokens_{condition}")
+    if extra is None:
         return ()
-    return say("; it adds {c:mean} tokens, the standard record {s:mean}", c=cost, s=standard)
+    if extra.mean < 0:
+        return say("; the context is {x:flip mean} tokens shorter", x=extra)
+    return say("; the context is {x:mean} tokens longer", x=extra)
 
 
 def _left(study: Study, model: str, environment: str, condition: str, left: Cell) -> Reading:

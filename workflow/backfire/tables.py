@@ -231,11 +231,9 @@ def by_condition(
     The terms of a decomposition have their own tables, and so have wordings: they have no row.
     """
     cells = Cells(estimates, environment, labels)
-    deltas = {
-        name: find(f"delta_{name}")
-        for name in conditions
-        if CONDITIONS[name].kind not in ("reference", "wording") and cells.present(f"delta_{name}")
-    }
+    names = [n for n in conditions if CONDITIONS[n].kind not in ("reference", "wording")]
+    deltas = {n: find(f"delta_{n}") for n in names if cells.present(f"delta_{n}")}
+    absent = [name for name in names if not cells.present(f"logprob_{name}")]
     data = cells.data(list(deltas.values()))
     return Table(
         file_name("variants", environment, kind),
@@ -252,9 +250,15 @@ def by_condition(
         (
             "log P(a | condition) − log P(a | fail) in nats: above zero, the record so written "
             "makes repeating likelier than the standard one.",
+            *([NOT_SCORED.format(", ".join(absent))] if absent else []),
             *remarks(data),
         ),
     )
+
+
+NOT_SCORED = (
+    "Without a score: {}. No item has what they need, or no chat template here has such a form."
+)
 
 
 def holm(estimates: pd.DataFrame, labels: Labels) -> Table:
