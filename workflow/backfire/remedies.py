@@ -82,6 +82,8 @@ def _cost(study: Study, model: str, environment: str, condition: str) -> Sentenc
     extra = study.get(model, environment, f"extra_tokens_{condition}")
     if extra is None:
         return ()
+    if abs(extra.mean) < 0.05:
+        return say("; the context is as long")
     if extra.mean < 0:
         return say("; the context is {x:flip mean} tokens shorter", x=extra)
     return say("; the context is {x:mean} tokens longer", x=extra)
