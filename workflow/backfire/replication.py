@@ -198,11 +198,14 @@ def claims(comparison: pd.DataFrame, labels: Mapping[str, str]) -> list[str]:
         said.append(
             f"{beside} as published: of {len(informative)} cells whose published sign is "
             f"informative, {same} have the same sign. Of {len(with_margin)} cells with a margin, "
-            f"{counts.get('within', 0)} agree within it, {counts.get('undecided', 0)} are "
-            f"undecided and {counts.get('beyond', 0)} lie beyond it. "
-            f"{_verdict(informative)}, under these weights and rewritten items."
+            f"{counts.get('within', 0)} agree within it; undecided: "
+            f"{counts.get('undecided', 0)}, beyond it: {counts.get('beyond', 0)}. "
+            f"{_verdict(informative)}."
         )
     return said
+
+
+UNDER = "under these weights and rewritten items"
 
 
 def _verdict(informative: pd.DataFrame) -> str:
@@ -212,11 +215,11 @@ def _verdict(informative: pd.DataFrame) -> str:
         for sign, rows in informative.groupby("sign")
     }
     if "opposite" in found:
-        return f"Not consistent with the published sign of {found['opposite']}"
+        return f"Not consistent with the published sign of {found['opposite']}, {UNDER}"
     if "same" not in found:
         return "No sign can be compared"
-    clear = "Consistent with the published signs"
-    return f"{clear}, except that {found['unclear']} is unclear" if "unclear" in found else clear
+    clear = f"Consistent with the published signs, {UNDER}"
+    return f"{clear}; unclear here: {found['unclear']}" if "unclear" in found else clear
 
 
 def coverage(comparison: pd.DataFrame, theirs: pd.DataFrame, kinds: Mapping[str, str]) -> Table:
