@@ -1,16 +1,19 @@
 # make          set up, run the default study, print its summary and where the report is
 # make test     set up, run all checks and tests
+# make plan     what the study will take: time, memory, disk
+# make status   which of its files exist, and what is missing
 # make smoke    the study on five items, in results/smoke
 # make TORCH=cpu    on Linux without a GPU: the small CPU build of torch
 PYTHON ?= python3
 CORES ?= all
 TORCH ?=
+CONFIG ?= config.yaml
 VENV := .venv
 BIN := $(VENV)/bin
 SNAKEMAKE := $(BIN)/snakemake --cores $(CORES) --rerun-incomplete --quiet=rules
 TORCH_INDEX := $(if $(filter cpu,$(TORCH)),--extra-index-url https://download.pytorch.org/whl/cpu)
 
-.PHONY: study smoke test lint lock clean
+.PHONY: study plan status smoke test lint lock clean
 
 study: $(VENV)/.ready
 	$(SNAKEMAKE)
@@ -37,6 +40,12 @@ $(VENV)/.ready: requirements.lock
 	$(BIN)/pip install --quiet --upgrade pip
 	$(BIN)/pip install --quiet $(TORCH_INDEX) -r requirements.lock
 	@touch $@
+
+plan: $(VENV)/.ready
+	@PYTHONPATH=workflow $(BIN)/python -m backfire.commands plan $(CONFIG)
+
+status: $(VENV)/.ready
+	@PYTHONPATH=workflow $(BIN)/python -m backfire.commands status $(CONFIG)
 
 lock: $(VENV)/.ready
 	$(BIN)/pip freeze | sed 's/+cpu//' > requirements.lock

@@ -18,6 +18,15 @@ include: "workflow/rules/report.smk"
 
 onstart:
     hold_lock()
+    follow_run()
+
+
+onsuccess:
+    end_run()
+
+
+onerror:
+    end_run()
 
 
 rule all:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from filelock import FileLock
+from studies import Study, config_for
 
 ROOT = Path(__file__).parents[1]
 
@@ -55,3 +56,21 @@ def tiny_model(tmp_path_factory: pytest.TempPathFactory, bundled_model: Path) ->
     from studies import tiny_model
 
     return tiny_model(tmp_path_factory.mktemp("models") / "tiny", bundled_model)
+
+
+@pytest.fixture(scope="module")
+def finished(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, tiny_model: Path
+) -> Study:
+    """A study that has run to its end: one run for all workers, a copy for each file of tests."""
+    shared = tmp_path_factory.getbasetemp()
+    if hasattr(request.config, "workerinput"):
+        shared = shared.parent
+    with FileLock(shared / "finished.lock"):
+        if (shared / "finished/done").exists():
+            study = Study.at(shared / "finished")
+        else:
+            study = Study(shared / "finished", config_for(tiny_model))
+            study.run("all")
+            (study.folder / "done").touch()
+    return study.copy(tmp_path_factory.mktemp("finished"))

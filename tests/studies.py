@@ -41,6 +41,28 @@ def tiny_model(folder: Path, tokenizer: Path, seed: int = 0) -> Path:
     return folder
 
 
+def config_for(model: Path, items: int = 8) -> dict[str, Any]:
+    """A study of one model on two environments, one shard each."""
+    return {
+        "seed": 1,
+        "models": {"tiny.v1+x": {"source": f"path:{model}"}},
+        "environments": {
+            "toolshed": {"kind": "toolshed", "per_task": 3},
+            "terminal": {"kind": "items", "path": "resources/examples/terminal.jsonl"},
+        },
+        "probes": {
+            "core": {
+                "conditions": ["pre", "fail", "succ", "neut", "abstract"],
+                "items": {"toolshed": items, "terminal": 10},
+            }
+        },
+        "statistics": {"resamples": 500, "confidence": 0.95},
+        "checks": {"pairs": 4},
+        "scoring": {"threads": 1},
+        "shard_size": 10,
+    }
+
+
 class Study:
     """A working copy of the workflow with a configuration of its own."""
 
@@ -51,6 +73,20 @@ class Study:
             shutil.copytree(ROOT / name, folder / name, ignore=ignored)
         shutil.copy(ROOT / "Snakefile", folder / "Snakefile")
         self.configure(config)
+
+    @classmethod
+    def at(cls, folder: Path) -> Study:
+        """The study that lies in a folder."""
+        study = cls.__new__(cls)
+        study.folder = folder
+        study.config = yaml.safe_load((folder / "config.yaml").read_text(encoding="utf-8"))
+        return study
+
+    def copy(self, folder: Path) -> Study:
+        """This study as it stands, in another folder."""
+        ignored = shutil.ignore_patterns(".cache")
+        shutil.copytree(self.folder, folder, ignore=ignored, dirs_exist_ok=True)
+        return Study.at(folder)
 
     def configure(self, config: dict[str, Any]) -> None:
         self.config = config

@@ -11,30 +11,9 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from studies import Study
+from studies import Study, config_for
 
 pytestmark = pytest.mark.slow
-
-
-def config_for(model: Path, items: int = 8) -> dict[str, Any]:
-    return {
-        "seed": 1,
-        "models": {"tiny.v1+x": {"source": f"path:{model}"}},
-        "environments": {
-            "toolshed": {"kind": "toolshed", "per_task": 3},
-            "terminal": {"kind": "items", "path": "resources/examples/terminal.jsonl"},
-        },
-        "probes": {
-            "core": {
-                "conditions": ["pre", "fail", "succ", "neut", "abstract"],
-                "items": {"toolshed": items, "terminal": 10},
-            }
-        },
-        "statistics": {"resamples": 500, "confidence": 0.95},
-        "checks": {"pairs": 4},
-        "scoring": {"threads": 1},
-        "shard_size": 10,
-    }
 
 
 def assert_close(found: Any, expected: Any, place: str = "") -> None:
@@ -64,14 +43,6 @@ def estimates(study: Study) -> list[str]:
         for model in study.config["models"]
         for environment in probes["core"]["items"]
     ]
-
-
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory, tiny_model: Path) -> Study:
-    """A study that has run to its end."""
-    study = Study(tmp_path_factory.mktemp("study"), config_for(tiny_model))
-    study.run("all")
-    return study
 
 
 def test_everything_that_is_promised_is_there(finished: Study) -> None:
@@ -124,10 +95,6 @@ def test_own_items_show_what_they_can(finished: Study) -> None:
     assert "terminal" in (finished.folder / "results/summary.txt").read_text(encoding="utf-8")
 
 
-def test_a_second_run_has_nothing_to_do(finished: Study) -> None:
-    assert "Nothing to be done" in finished.run("all")
-
-
 def test_killed_in_the_middle_it_finishes_by_itself(
     tmp_path: Path, tiny_model: Path, finished: Study
 ) -> None:
@@ -144,14 +111,6 @@ def test_killed_in_the_middle_it_finishes_by_itself(
     assert list((study.folder / ".snakemake/locks").glob("*.lock")), "no stale lock to overcome"
     study.run(*estimates(study), "--rerun-incomplete")
     assert_close(study.frames(), finished.frames())
-
-
-def test_a_comment_or_docstring_in_the_library_reruns_nothing(finished: Study) -> None:
-    for path in ("conditions/core.py", "items.py", "measures.py", "scoring/engine.py", "tables.py"):
-        file = finished.folder / "workflow/backfire" / path
-        text = file.read_text(encoding="utf-8")
-        file.write_text("# A remark.\n" + text.replace('"""', '"""Now: ', 1), encoding="utf-8")
-    assert finished.planned("all") == {}
 
 
 def test_a_condition_rewritten_scores_its_own_prompts_only(finished: Study) -> None:

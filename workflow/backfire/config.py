@@ -29,6 +29,20 @@ COMMON_KEYS = ("kind", "per_task")
 SCHEMA_PATH = Path(__file__).parents[1] / "schemas" / "config.schema.yaml"
 
 
+def read(path: str | Path) -> Config:
+    """The configuration of a file, checked.
+
+    Raises:
+        UserError: there is no such file, or one line for each fault in it.
+    """
+    try:
+        config: Config = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+    except (OSError, yaml.YAMLError) as error:
+        raise UserError(f"{path}: {error}") from None
+    validate(config, str(path))
+    return config
+
+
 def validate(config: Config, where: str) -> None:
     """Check a configuration against the schema and against what the library knows.
 
@@ -230,6 +244,21 @@ def n_shards(config: Config, probe: str, environment: str) -> int:
     items: int = config["probes"][probe]["items"][environment]
     shard_size: int = config["shard_size"]
     return ceil(items / shard_size)
+
+
+def score_file(probe: str, model: str, environment: str, condition: str, shard: object) -> str:
+    """Where the scores of a shard under one condition lie."""
+    return f"results/scores/{probe}/{model}/{environment}/{condition}/{shard}.parquet"
+
+
+def shard_files(
+    config: Config, probe: str, model: str, environment: str, shard: object
+) -> list[str]:
+    """The files of a shard, one for each condition of its probe."""
+    return [
+        score_file(probe, model, environment, condition, shard)
+        for condition in config["probes"][probe]["conditions"]
+    ]
 
 
 def cells(config: Config) -> list[tuple[str, str]]:

@@ -14,7 +14,7 @@ rule check_scores:
         "../../envs/scores.yaml"
     threads: SCORING_THREADS
     resources:
-        mem_mb=4000,
+        mem_mb=scoring_memory,
     params:
         pairs=config["checks"]["pairs"],
         seed=config["seed"],

@@ -1,28 +1,31 @@
 # Checks the configuration and derives from it all that the rules share. No rules here.
+import os
 import sys
 from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
+from snakemake.logging import logger
 
 sys.path.insert(0, str(Path(workflow.basedir) / "workflow"))
 
 from backfire import config as study
-from backfire import bundles, catalogue, locks
+from backfire import bundles, catalogue, jobs, locks, planning, progress
 from backfire import models as model_library
 from backfire.environments.coderepair.tasks import FILES as PROBLEM_FILES
 from backfire.digests import code_digest, digest_of, files_digest
 from backfire.errors import UserError
 from backfire.user_conditions import digests
 
+os.environ[jobs.RUN] = str(os.getpid())  # the jobs end with this process
+
 try:
     study.validate(config, str(workflow.configfiles[-1]))
+    # Whether this start will execute anything is known at `onstart` alone; but a lock that a
+    # killed run left must be cleared before Snakemake looks for it.
+    if workflow.is_main_process and not workflow.output_settings.dryrun:
+        locks.try_hold(Path(".snakemake"))
 except UserError as error:
     raise WorkflowError(str(error)) from None
-
-# Whether this start will execute anything is known at `onstart` alone; but a lock that a killed
-# run left must be cleared before Snakemake looks for it.
-if workflow.is_main_process and not workflow.output_settings.dryrun:
-    locks.try_hold(Path(".snakemake"))
 
 SCORING_THREADS = config.get("scoring", {}).get("threads", 1)
 MBPP = str(PROBLEM_FILES["mbpp"])
@@ -58,6 +61,24 @@ def hold_lock():
         raise WorkflowError(str(error)) from None
 
 
+def follow_run():
+    """Show a bar per stage on a terminal."""
+    needed = [job for job in workflow.dag.needrun_jobs() if job.output]
+    total = sum(1 for job in workflow.dag.jobs if job.output)
+    run = progress.Run(
+        {
+            job.jobid: progress.Job(job.rule.name, job.log[0], job.output[0])
+            for job in needed
+        },
+        up_to_date=total - len(needed),
+    )
+    progress.begin(run, logger)
+
+
+def end_run():
+    logger.info(progress.end())
+
+
 def model_folder(wildcards):
     return model_library.folder_of(config["models"][wildcards.model]["source"])
 
@@ -66,6 +87,18 @@ def model_inputs(wildcards):
     """A folder that the workflow makes, or the files of the user's own."""
     source = config["models"][wildcards.model]["source"]
     return model_library.inputs_of(source)
+
+
+def scoring_memory(wildcards):
+    """MB of a job that holds the model."""
+    return planning.scoring_memory(config["models"][wildcards.model])
+
+
+def scoring_minutes(probe):
+    """A resource function: the time limit of a scoring job of the probe."""
+    return lambda wildcards: planning.scoring_minutes(
+        config, probe, wildcards.model, wildcards.environment
+    )
 
 
 def drawn_items(wildcards):
@@ -80,10 +113,10 @@ def drawn_items(wildcards):
 def shards_of(model, environment):
     """Every score shard of a model on an environment, over all probes."""
     return [
-        f"results/scores/{probe}/{model}/{environment}/{condition}/{shard}.parquet"
+        path
         for probe in study.probes_of(config, model, environment)
-        for condition in config["probes"][probe]["conditions"]
         for shard in range(study.n_shards(config, probe, environment))
+        for path in study.shard_files(config, probe, model, environment, shard)
     ]
 
 

@@ -10,10 +10,7 @@ for probe in config["probes"]:
             model=model_inputs,
             card="results/models/{model}/model.json",
         output:
-            expand(
-                f"results/scores/{probe}/{{{{model}}}}/{{{{environment}}}}/{{condition}}/{{{{shard}}}}.parquet",
-                condition=config["probes"][probe]["conditions"],
-            ),
+            study.shard_files(config, probe, "{model}", "{environment}", "{shard}"),
         log:
             f"results/logs/score_{probe}/{{model}}/{{environment}}/{{shard}}.log",
         benchmark:
@@ -22,7 +19,8 @@ for probe in config["probes"]:
             "../../envs/scores.yaml"
         threads: SCORING_THREADS
         resources:
-            mem_mb=4000,
+            mem_mb=scoring_memory,
+            runtime=scoring_minutes(probe),
         params:
             conditions=config["probes"][probe]["conditions"],
             own=digests(study.own_conditions(config, probe)),
