@@ -13,8 +13,9 @@ rule check_scores:
     conda:
         "../../envs/scores.yaml"
     threads: SCORING_THREADS
+    priority: smaller_first
     resources:
-        mem_mb=4000,
+        mem_mb=model_memory,
     params:
         pairs=config["checks"]["pairs"],
         seed=config["seed"],

@@ -32,8 +32,9 @@ rule roll_out:
     conda:
         "../../envs/scores.yaml"
     threads: SCORING_THREADS
+    priority: smaller_first
     resources:
-        mem_mb=6000,
+        mem_mb=model_memory,
     params:
         settings=lambda wildcards: study.pool_settings(config, wildcards.environment),
         plan=lambda wildcards: rollout_config.plan(config, wildcards.environment),
@@ -72,8 +73,9 @@ rule branch_out:
     conda:
         "../../envs/scores.yaml"
     threads: SCORING_THREADS
+    priority: smaller_first
     resources:
-        mem_mb=6000,
+        mem_mb=model_memory,
     params:
         settings=lambda wildcards: study.pool_settings(config, wildcards.environment),
         plan=lambda wildcards: rollout_config.plan(config, wildcards.environment),
@@ -116,8 +118,9 @@ rule score_own_failures:
     conda:
         "../../envs/scores.yaml"
     threads: SCORING_THREADS
+    priority: smaller_first
     resources:
-        mem_mb=4000,
+        mem_mb=model_memory,
     params:
         settings=lambda wildcards: study.pool_settings(config, wildcards.environment),
         plan=lambda wildcards: rollout_config.plan(config, wildcards.environment),

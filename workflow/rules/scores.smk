@@ -21,8 +21,9 @@ for probe in config["probes"]:
         conda:
             "../../envs/scores.yaml"
         threads: SCORING_THREADS
+        priority: smaller_first
         resources:
-            mem_mb=4000,
+            mem_mb=model_memory,
         params:
             conditions=config["probes"][probe]["conditions"],
             own=digests(study.own_conditions(config, probe)),
