@@ -141,7 +141,9 @@ def resolve(repository: str, revision: str | None = None) -> tuple[str, list[Rem
     ]
     names = {file.name for file in files}
     if "model.safetensors" in names:  # and not the same weights in pieces
-        files = [file for file in files if not file.name.startswith(("model-", "model.safetensors.i"))]
+        files = [
+            file for file in files if not file.name.startswith(("model-", "model.safetensors.i"))
+        ]
     if info.sha is None or not any(name.endswith(".safetensors") for name in names):
         raise UserError(f"hub:{repository}: no model.safetensors there; other formats are not read")
     return info.sha, files
