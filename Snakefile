@@ -17,7 +17,7 @@ include: "workflow/rules/report.smk"
 
 
 onstart:
-    hold_lock()
+    prepare()
     follow_run()
 
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 import yaml
 
-from backfire import commands, planning
+from backfire import commands, memory, planning
 from backfire import config as study
 from backfire.planning import Machine, Stage
 from backfire.storage import write_table
@@ -31,7 +31,7 @@ LARGE = Machine(cores=2, memory=64_000, disk=1e6)
 @pytest.fixture(autouse=True)
 def _apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    planning.parameters_of.cache_clear()
+    memory.counted.cache_clear()
 
 
 @pytest.mark.parametrize(
@@ -47,11 +47,11 @@ def _apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_a_models_size_is_read_off_its_name(source: str, millions: int | None) -> None:
-    assert planning.parameters_of(source) == (millions and millions * 1e6)
+    assert memory.parameters_of({"source": source}) == (millions and millions * 1e6)
 
 
 def test_a_models_size_is_counted_where_it_lies_here(tiny_model: Path) -> None:
-    counted = planning.parameters_of(f"path:{tiny_model}")
+    counted = memory.parameters_of({"source": f"path:{tiny_model}"})
     assert counted is not None
     assert 1_500_000 < counted < 2_000_000  # 49152 x 32 embeddings and two small layers
 

@@ -72,7 +72,8 @@ def status(config: study.Config) -> Iterator[str]:
     rows = []
     for model, environment in study.cells(config):
         for probe in study.probes_of(config, model, environment):
-            there, gone = [], []
+            there: list[int] = []
+            gone: list[int] = []
             for shard in range(study.n_shards(config, probe, environment)):
                 paths = study.shard_files(config, probe, model, environment, shard)
                 (there if all(map(_exists, paths)) else gone).append(shard)
@@ -114,7 +115,9 @@ def _made_once(config: study.Config) -> dict[str, list[str]]:
         "tables": [
             f"results/tables/{stem}.csv" for stem in catalogue.table_stems(study.outline(config))
         ],
-        "figures": [f"results/figures/{name}.svg" for name in catalogue.FIGURES],
+        "figures": [
+            f"results/figures/{name}.svg" for name in catalogue.figure_stems(study.outline(config))
+        ],
         "report": ["results/report.html", "results/summary.txt"],
     }
 

@@ -23,7 +23,7 @@ from backfire.examples import example_of
 
 Config = Mapping[str, Any]
 
-COMMON_KEYS = ("kind", "per_task")
+COMMON_KEYS = ("kind", "per_task", "models")
 """Keys that an environment of any kind may have."""
 
 SCHEMA_PATH = Path(__file__).parents[1] / "schemas" / "config.schema.yaml"
@@ -111,6 +111,10 @@ def _unknown(config: Config) -> Iterator[str]:
             found = environment["problems"]
             hint = _suggest(found, PROBLEM_FILES)
             yield f"environments.{name}.problems: unknown problems {found!r}; {hint}"
+        for model in environment.get("models", []):
+            if model not in config["models"]:
+                hint = _suggest(model, config["models"])
+                yield f"environments.{name}.models: unknown model {model!r}; {hint}"
         if "path" in environment and not Path(environment["path"]).exists():
             path = environment["path"]
             yield f"environments.{name}.path: no such file {path!r}; paths start from {Path.cwd()}"
@@ -178,15 +182,29 @@ def own_conditions(config: Config, probe: str | None = None) -> dict[str, Any]:
     return {name: entries[name] for name in sorted(entries) if name in wanted}
 
 
-def models_of(config: Config, probe: str) -> list[str]:
-    """The models that a probe runs on."""
-    return list(config["probes"][probe].get("models", config["models"]))
+def models_of(config: Config, probe: str, environment: str | None = None) -> list[str]:
+    """The models that a probe runs on, or those of them that an environment takes."""
+    models = list(config["probes"][probe].get("models", config["models"]))
+    taken = config["environments"][environment].get("models", models) if environment else models
+    return [model for model in models if model in taken]
+
+
+def hub_models(config: Config) -> list[str]:
+    """The models to be had from the hub, by their names there; see `pins`."""
+    sources = [model["source"].partition(":") for model in config["models"].values()]
+    return [rest for kind, _, rest in sources if kind == "hub"]
+
+
+def identity(config: Config, model: str) -> dict[str, Any]:
+    """What decides what a model computes."""
+    entry = config["models"][model]
+    return {key: entry[key] for key in sorted(entry) if key not in ("parameters", "family")}
 
 
 def pool_settings(config: Config, environment: str) -> dict[str, Any]:
     """What the pool of an environment is built from, besides the seed."""
     entry = config["environments"][environment]
-    return {key: entry[key] for key in sorted(entry) if key != "per_task"}
+    return {key: entry[key] for key in sorted(entry) if key not in ("per_task", "models")}
 
 
 def pool_module(config: Config, environment: str) -> str:
@@ -266,8 +284,8 @@ def cells(config: Config) -> list[tuple[str, str]]:
     covered = {
         (model, environment)
         for probe, entry in config["probes"].items()
-        for model in models_of(config, probe)
         for environment in entry["items"]
+        for model in models_of(config, probe, environment)
     }
     return [
         (model, environment)
@@ -290,7 +308,7 @@ def probes_of(config: Config, model: str, environment: str) -> list[str]:
     return [
         probe
         for probe, entry in config["probes"].items()
-        if model in models_of(config, probe) and environment in entry["items"]
+        if environment in entry["items"] and model in models_of(config, probe, environment)
     ]
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from safetensors import safe_open
 
+from backfire import pins
 from backfire.bundles import sha256_of
 from backfire.errors import UserError
 from backfire.storage import read_json
@@ -108,11 +109,15 @@ def card(folder: str | Path, model: Mapping[str, Any]) -> dict[str, Any]:
     from backfire.chat import Chat
 
     check_folder(folder)
+    pin = pins.of_folder(folder)
+    if pin is not None:
+        pin.verify(folder)
     config = json.loads((Path(folder) / "config.json").read_text(encoding="utf-8"))
     dtype = model.get("dtype", "float32")
     chat = Chat.load(folder, model.get("chat_template_options"))
     return {
         "source": model["source"],
+        "revision": pin.revision if pin is not None else None,
         "architecture": config["model_type"],
         "fingerprint": fingerprint(folder),
         "parameters": count_parameters(folder),

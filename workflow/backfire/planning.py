@@ -8,11 +8,9 @@ core of a server (2.5 GHz, AVX-512); a laptop's core is about as fast.
 from __future__ import annotations
 
 import os
-import re
 import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
 from math import ceil
 from pathlib import Path
 from typing import Any
@@ -23,7 +21,8 @@ import pyarrow.parquet as pq
 
 from backfire import config as study
 from backfire.bundles import BUNDLES
-from backfire.models import count_parameters, folder_of, weight_files
+from backfire.memory import needed_mb, parameters_of
+from backfire.models import folder_of, weight_files
 from backfire.storage import read_made
 
 RATE = 2.0e10
@@ -50,12 +49,6 @@ PAGES = 45.0
 SCORE_BYTES = 3500
 """Bytes on disk of one item under one condition, in the shard and in the store."""
 
-WORKSPACE = 700
-"""MB that a scoring job needs beside the weights, of which a CPU holds two copies."""
-
-WIDTH = {"float32": 4, "bfloat16": 2, "float16": 2}
-"""Bytes of a parameter in memory."""
-
 
 @dataclass(frozen=True)
 class Stage:
@@ -77,32 +70,11 @@ class Stage:
     ready: int = 0
 
 
-@cache
-def parameters_of(source: str) -> int | None:
-    """The parameters of a configured model: counted on disk, else read off its name."""
-    folder = folder_of(source)
-    if weight_files(folder):
-        return count_parameters(folder)
-    named = re.findall(r"(?<![\w.])(\d+(?:\.\d+)?)([mb])(?![a-z0-9])", source.lower())
-    if not named:
-        return None
-    number, unit = named[-1]
-    return round(float(number) * {"m": 1e6, "b": 1e9}[unit])
-
-
-def scoring_memory(entry: Mapping[str, Any]) -> int:
-    """MB that a scoring job of a configured model needs; 4000 where its size is not known."""
-    parameters = parameters_of(entry["source"])
-    if parameters is None:
-        return 4000
-    return ceil(2 * parameters * WIDTH[entry.get("dtype", "float32")] / 1e6 + WORKSPACE)
-
-
 def scoring_seconds(
     config: study.Config, probe: str, model: str, environment: str, items: int, rate: float = RATE
 ) -> float | None:
     """Seconds of one thread to score items of an environment under a probe's conditions."""
-    parameters = parameters_of(config["models"][model]["source"])
+    parameters = parameters_of(config["models"][model])
     if parameters is None:
         return None
     kind = config["environments"][environment]["kind"]
@@ -121,7 +93,7 @@ def measured_rate(config: study.Config, results: Path = Path("results")) -> floa
     """The rate of this machine, from shards whose every score was computed at once."""
     work = seconds = 0.0
     for model, environment in study.cells(config):
-        parameters = parameters_of(config["models"][model]["source"])
+        parameters = parameters_of(config["models"][model])
         kind = config["environments"][environment]["kind"]
         for probe in study.probes_of(config, model, environment):
             conditions = config["probes"][probe]["conditions"]
@@ -144,7 +116,7 @@ def plan(config: study.Config, rate: float = RATE) -> Iterator[Stage]:
     for model in study.models_in(covered):
         entry = config["models"][model]
         yield _weights(model, entry)
-        memory = scoring_memory(entry) if parameters_of(entry["source"]) else None
+        memory = needed_mb(entry) if parameters_of(entry) else None
         for environment in (name for one, name in covered if one == model):
             for probe in study.probes_of(config, model, environment):
                 yield _scoring(config, probe, model, environment, rate, memory)
@@ -155,7 +127,7 @@ def plan(config: study.Config, rate: float = RATE) -> Iterator[Stage]:
 
 def _weights(model: str, entry: Mapping[str, Any]) -> Stage:
     source = entry["source"]
-    parameters = parameters_of(source)
+    parameters = parameters_of(entry)
     present = bool(weight_files(folder_of(source)))
     kind, _, name = source.partition(":")
     width = 4 if kind == "bundled" and name in BUNDLES else 2  # a bundle is unpacked to float32
@@ -182,13 +154,7 @@ def _scoring(
         None if seconds is None else seconds + (jobs - 1) * START,
         memory,
         items * conditions * SCORE_BYTES / 1e6,
-        sum(
-            all(
-                Path(path).exists()
-                for path in study.shard_files(config, probe, model, environment, n)
-            )
-            for n in range(jobs)
-        ),
+        sum(_is_there(config, probe, model, environment, shard) for shard in range(jobs)),
     )
 
 
@@ -200,7 +166,7 @@ def _is_there(config: study.Config, probe: str, model: str, environment: str, sh
 def _checking(
     config: study.Config, model: str, environment: str, rate: float, memory: float | None
 ) -> Stage:
-    parameters = parameters_of(config["models"][model]["source"])
+    parameters = parameters_of(config["models"][model])
     kind = config["environments"][environment]["kind"]
     tokens = config["checks"]["pairs"] * CONTEXT.get(kind, max(CONTEXT.values()))
     seconds = parameters and START + tokens * parameters / rate

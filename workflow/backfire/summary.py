@@ -154,8 +154,9 @@ def emphasised(cell: Cell) -> str:
 
 def _identity(card: Mapping[str, Any]) -> list[str]:
     chat = card["chat"]
+    revision = f" at revision `{card['revision']}`" if card.get("revision") else ""
     return [
-        f"Source `{card['source']}`, {card['weights']}, computed in {card['dtype']}; "
+        f"Source `{card['source']}`{revision}, {card['weights']}, computed in {card['dtype']}; "
         f"fingerprint `{card['fingerprint'][:16]}`, "
         f"chat template `{chat['template_sha256'][:16]}`."
     ]

@@ -10,11 +10,12 @@ rule check_scores:
         "results/logs/check_scores/{model}/{environment}.log",
     benchmark:
         "results/benchmarks/check_scores/{model}/{environment}.tsv"
+    priority: smaller_first
     conda:
         "../../envs/scores.yaml"
     threads: SCORING_THREADS
     resources:
-        mem_mb=scoring_memory,
+        mem_mb=model_memory,
     params:
         pairs=config["checks"]["pairs"],
         seed=config["seed"],

@@ -3,13 +3,14 @@ import os
 import sys
 from pathlib import Path
 
+import psutil
 from snakemake.exceptions import WorkflowError
 from snakemake.logging import logger
 
 sys.path.insert(0, str(Path(workflow.basedir) / "workflow"))
 
 from backfire import config as study
-from backfire import bundles, catalogue, jobs, locks, planning, progress
+from backfire import bundles, catalogue, jobs, locks, memory, pins, planning, progress
 from backfire import models as model_library
 from backfire.environments.coderepair.tasks import FILES as PROBLEM_FILES
 from backfire.digests import code_digest, digest_of, files_digest
@@ -26,6 +27,25 @@ try:
         locks.try_hold(Path(".snakemake"))
 except UserError as error:
     raise WorkflowError(str(error)) from None
+
+# Here, in the folder of the config, and kept by the models' names on the hub.
+LOCK = Path(workflow.configfiles[-1]).resolve().parent / pins.LOCK_NAME
+HUB_MODELS = study.hub_models(config)
+NEEDED_MB = {name: memory.needed_mb(model) for name, model in config["models"].items()}
+
+try:
+    if faults := list(pins.faults(HUB_MODELS, LOCK)):
+        raise UserError("\n".join(faults))
+except UserError as error:
+    raise WorkflowError(str(error)) from None
+
+# On one machine, jobs share its memory, and models that are too large for it are left out.
+if workflow.is_main_process and workflow.global_resources["_nodes"].value is None:
+    total_mb = workflow.global_resources.setdefault(
+        "mem_mb", psutil.virtual_memory().total // 10**6
+    )
+    for line in memory.leave_out(config, NEEDED_MB, total_mb.value):
+        logger.warning(line)
 
 SCORING_THREADS = config.get("scoring", {}).get("threads", 1)
 MBPP = str(PROBLEM_FILES["mbpp"])
@@ -54,9 +74,11 @@ wildcard_constraints:
     item="[^/]+",
 
 
-def hold_lock():
+def prepare():
+    """What a run does before its first job, and a dry run does not."""
     try:
         locks.hold(Path(".snakemake"))
+        pins.adopt(HUB_MODELS, LOCK)
     except UserError as error:
         raise WorkflowError(str(error)) from None
 
@@ -89,16 +111,24 @@ def model_inputs(wildcards):
     return model_library.inputs_of(source)
 
 
-def scoring_memory(wildcards):
-    """MB of a job that holds the model."""
-    return planning.scoring_memory(config["models"][wildcards.model])
-
-
 def scoring_minutes(probe):
     """A resource function: the time limit of a scoring job of the probe."""
     return lambda wildcards: planning.scoring_minutes(
         config, probe, wildcards.model, wildcards.environment
     )
+
+
+def model_identity(wildcards):
+    return study.identity(config, wildcards.model)
+
+
+def model_memory(wildcards):
+    return NEEDED_MB[wildcards.model]
+
+
+def smaller_first(wildcards):
+    """A priority: the model's place from the end when all are ordered by their size."""
+    return sorted(NEEDED_MB, key=NEEDED_MB.get, reverse=True).index(wildcards.model) + 1
 
 
 def drawn_items(wildcards):

@@ -27,6 +27,22 @@ rule convert_bundle:
         "../scripts/convert_bundle.py"
 
 
+rule download_model:
+    output:
+        directory("resources/models/hub/{hub}"),
+    log:
+        "results/logs/download_model/{hub}.log",
+    wildcard_constraints:
+        hub=r"[\w.-]+/[\w.-]+(@[\w.-]+)?",
+    localrule: True
+    conda:
+        "../../envs/models.yaml"
+    params:
+        lock=lambda wildcards, output: LOCK,  # not tracked: its place decides nothing
+    script:
+        "../scripts/download_model.py"
+
+
 rule describe_model:
     input:
         model_inputs,
@@ -34,13 +50,14 @@ rule describe_model:
         "results/models/{model}/model.json",
     log:
         "results/logs/describe_model/{model}.log",
+    priority: smaller_first
     conda:
         "../../envs/models.yaml"
     resources:
         mem_mb=2000,
     params:
         folder=model_folder,
-        entry=lambda wildcards: config["models"][wildcards.model],
+        entry=model_identity,
         code=digest_of("backfire.models"),
     script:
         "../scripts/describe_model.py"

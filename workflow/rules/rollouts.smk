@@ -29,11 +29,12 @@ rule roll_out:
     wildcard_constraints:
         harness=study.one_of(HARNESSES),
         decoding=r"greedy|seed\d+",
+    priority: smaller_first
     conda:
         "../../envs/scores.yaml"
     threads: SCORING_THREADS
     resources:
-        mem_mb=6000,
+        mem_mb=model_memory,
     params:
         settings=lambda wildcards: study.pool_settings(config, wildcards.environment),
         plan=lambda wildcards: rollout_config.plan(config, wildcards.environment),
@@ -69,11 +70,12 @@ rule branch_out:
     wildcard_constraints:
         harness=study.one_of(HARNESSES),
         decoding=r"greedy|seed\d+",
+    priority: smaller_first
     conda:
         "../../envs/scores.yaml"
     threads: SCORING_THREADS
     resources:
-        mem_mb=6000,
+        mem_mb=model_memory,
     params:
         settings=lambda wildcards: study.pool_settings(config, wildcards.environment),
         plan=lambda wildcards: rollout_config.plan(config, wildcards.environment),
@@ -113,11 +115,12 @@ rule score_own_failures:
         "results/logs/score_own_failures/{model}/{environment}.log",
     benchmark:
         "results/benchmarks/score_own_failures/{model}/{environment}.tsv"
+    priority: smaller_first
     conda:
         "../../envs/scores.yaml"
     threads: SCORING_THREADS
     resources:
-        mem_mb=4000,
+        mem_mb=model_memory,
     params:
         settings=lambda wildcards: study.pool_settings(config, wildcards.environment),
         plan=lambda wildcards: rollout_config.plan(config, wildcards.environment),

@@ -15,11 +15,12 @@ for probe in config["probes"]:
             f"results/logs/score_{probe}/{{model}}/{{environment}}/{{shard}}.log",
         benchmark:
             f"results/benchmarks/score_{probe}/{{model}}/{{environment}}/{{shard}}.tsv"
+        priority: smaller_first
         conda:
             "../../envs/scores.yaml"
         threads: SCORING_THREADS
         resources:
-            mem_mb=scoring_memory,
+            mem_mb=model_memory,
             runtime=scoring_minutes(probe),
         params:
             conditions=config["probes"][probe]["conditions"],
