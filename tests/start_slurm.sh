@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # A Slurm of one node for tests/test_slurm.py: as root, without systemd, on Debian or Ubuntu.
-# All that it writes lies in one folder; a Slurm that the machine may have is left alone.
+# All that it writes lies in one folder, but for a link at /etc/slurm/slurm.conf, where Slurm's
+# commands look first; a machine that has a Slurm of its own is left alone.
 #
-#   eval "$(tests/start_slurm.sh [FOLDER])"     start it, and tell this shell of it
+#   tests/start_slurm.sh [FOLDER]
 #   tests/start_slurm.sh stop [FOLDER]
 set -euo pipefail
 
@@ -17,6 +18,11 @@ if [ "${1:-}" = stop ]; then
     exit
 fi
 folder=${1:-/tmp/one-node-slurm}
+configured=/etc/slurm/slurm.conf
+if [ -e "$configured" ] && [ "$(readlink "$configured")" != "$folder/slurm.conf" ]; then
+    echo "there is a $configured: this machine has a Slurm of its own" >&2
+    exit 1
+fi
 mkdir -p "$folder"/{state,spool}
 
 if ! command -v slurmd slurmctld munged sbatch >/dev/null; then
@@ -70,16 +76,16 @@ MailProg=/bin/true
 NodeName=$host NodeAddr=127.0.0.1 $node RealMemory=$memory
 PartitionName=all Nodes=$host Default=YES MaxTime=INFINITE State=UP
 CONF
-export SLURM_CONF=$folder/slurm.conf
+mkdir -p "$(dirname "$configured")"
+ln -sf "$folder/slurm.conf" "$configured"
 
 for daemon in slurmctld slurmd; do
     if ! { [ -s "$folder/$daemon.pid" ] && kill -0 "$(cat "$folder/$daemon.pid")" 2>/dev/null; }; then
-        $daemon -f "$SLURM_CONF" >>"$folder/$daemon.log" 2>&1
+        $daemon >>"$folder/$daemon.log" 2>&1
     fi
 done
 for _ in $(seq 60); do
     if sinfo --noheader --format %T 2>/dev/null | grep -q '^\(idle\|mixed\|allocated\)$'; then
-        echo "export SLURM_CONF=$SLURM_CONF"
         exit
     fi
     sleep 0.5

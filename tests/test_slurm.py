@@ -1,6 +1,6 @@
 """The study on a real Slurm: one job per shard, one of them cancelled, finished by a second start.
 
-`eval "$(tests/start_slurm.sh)"` starts a Slurm of one node.
+`tests/start_slurm.sh` starts a Slurm of one node.
 """
 
 from __future__ import annotations
@@ -26,9 +26,7 @@ def slurm_is_up() -> bool:
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(
-        not slurm_is_up(), reason='no Slurm here; as root: eval "$(tests/start_slurm.sh)"'
-    ),
+    pytest.mark.skipif(not slurm_is_up(), reason="no Slurm here; as root: tests/start_slurm.sh"),
 ]
 
 TARGET = "results/models/tiny/summary.md"

@@ -11,10 +11,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pyarrow.parquet as pq
 import pytest
-from studies import Study, config_for
+from studies import Study, config_for, jobs_of
 
 pytestmark = pytest.mark.slow
 
@@ -104,16 +103,6 @@ def wait(process: subprocess.Popen[str], until: Callable[[], object]) -> None:
         assert process.poll() is None, process.communicate()[0]
         assert time.monotonic() < deadline
         time.sleep(0.02)
-
-
-def jobs_of(study: Study) -> list[psutil.Process]:
-    """The processes that run the study's scripts."""
-    scripts = str(study.folder / ".snakemake/scripts")
-    return [
-        process
-        for process in psutil.process_iter(["cmdline"])
-        if any(scripts in word for word in process.info["cmdline"] or [])
-    ]
 
 
 def test_interrupted_and_killed_it_finishes_by_itself(
