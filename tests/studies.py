@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pyarrow.parquet as pq
 import yaml
 
@@ -151,3 +152,13 @@ class Study:
             for key in totals:
                 totals[key] += made[key]
         return totals
+
+
+def jobs_of(study: Study) -> list[psutil.Process]:
+    """The processes that run the study's scripts."""
+    scripts = str(study.folder / ".snakemake/scripts")
+    return [
+        process
+        for process in psutil.process_iter(["cmdline"])
+        if any(scripts in word for word in process.info["cmdline"] or [])
+    ]

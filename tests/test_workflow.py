@@ -5,13 +5,15 @@ from __future__ import annotations
 import csv
 import os
 import signal
+import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from studies import Study, config_for
+from studies import Study, config_for, jobs_of
 
 pytestmark = pytest.mark.slow
 
@@ -95,21 +97,32 @@ def test_own_items_show_what_they_can(finished: Study) -> None:
     assert "terminal" in (finished.folder / "results/summary.txt").read_text(encoding="utf-8")
 
 
-def test_killed_in_the_middle_it_finishes_by_itself(
+def wait(process: subprocess.Popen[str], until: Callable[[], object]) -> None:
+    deadline = time.monotonic() + 300
+    while not until():
+        assert process.poll() is None, process.communicate()[0]
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_interrupted_and_killed_it_finishes_by_itself(
     tmp_path: Path, tiny_model: Path, finished: Study
 ) -> None:
     study = Study(tmp_path / "killed", config_for(tiny_model))
     process = study.start(*estimates(study))
-    store = study.folder / "results/store"
-    deadline = time.monotonic() + 300
-    while not list(store.rglob("*.parquet")):
-        assert process.poll() is None, process.communicate()[0]
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-    os.killpg(process.pid, signal.SIGKILL)
+    wait(process, until=lambda: list((study.folder / "results/store").rglob("*.parquet")))
+    os.killpg(process.pid, signal.SIGINT)  # what Ctrl-C does
+    output, _ = process.communicate(timeout=20)
+    assert "Traceback" not in output
+    assert jobs_of(study) == []
+
+    process = study.start(*estimates(study))
+    wait(process, until=lambda: jobs_of(study))
+    process.kill()  # the main process alone: its jobs must end with it
     process.wait()
     assert list((study.folder / ".snakemake/locks").glob("*.lock")), "no stale lock to overcome"
     study.run(*estimates(study), "--rerun-incomplete")
+    assert jobs_of(study) == []
     assert_close(study.frames(), finished.frames())
 
 

@@ -296,16 +296,26 @@ def figure_stems(outline: Outline) -> list[str]:
     return [name for name, drawing in FIGURES.items() if drawing.when(outline)]
 
 
-def table_stems(outline: Outline) -> list[str]:
-    """The stems of all table files, from the configuration alone."""
+def named_tables(outline: Outline) -> dict[str, tuple[str, str]]:
+    """By the stem of its files, each table's name and environment, from the configuration alone.
+
+    The environment of a table of the whole study is the empty string.
+    """
     kinds = {environment: outline["kinds"][environment] for _, environment in outline["cells"]}
-    stems: list[str] = []
+    named = {}
     for name, entry in TABLES.items():
         if isinstance(entry, Single):
-            stems += [entry.stem] if entry.when(outline) else []
+            if entry.when(outline):
+                named[entry.stem] = (name, "")
         elif entry.when(_conditions_of(outline)):
-            stems += [file_name(name, environment, kind) for environment, kind in kinds.items()]
-    return stems
+            for environment, kind in kinds.items():
+                named[file_name(name, environment, kind)] = (name, environment)
+    return named
+
+
+def table_stems(outline: Outline) -> list[str]:
+    """The stems of all table files, from the configuration alone."""
+    return list(named_tables(outline))
 
 
 def _conditions_of(outline: Outline) -> frozenset[str]:

@@ -96,6 +96,7 @@ def status(config: study.Config) -> Iterator[str]:
 def _made_once(config: study.Config) -> dict[str, list[str]]:
     """The files of a study besides its score shards, by what they are."""
     covered = study.cells(config)
+    outline = study.outline(config)
     return {
         "items": [
             f"results/items/{environment}/{name}.parquet"
@@ -112,12 +113,8 @@ def _made_once(config: study.Config) -> dict[str, list[str]]:
             }.items()
         },
         "summaries": [f"results/models/{m}/summary.md" for m in study.models_in(covered)],
-        "tables": [
-            f"results/tables/{stem}.csv" for stem in catalogue.table_stems(study.outline(config))
-        ],
-        "figures": [
-            f"results/figures/{name}.svg" for name in catalogue.figure_stems(study.outline(config))
-        ],
+        "tables": [f"results/tables/{stem}.csv" for stem in catalogue.table_stems(outline)],
+        "figures": [f"results/figures/{name}.svg" for name in catalogue.figure_stems(outline)],
         "report": ["results/report.html", "results/summary.txt"],
     }
 

@@ -84,7 +84,7 @@ rule make_tables:
     input:
         STUDY_INPUTS,
     output:
-        TABLES,
+        shown(TABLES),
     log:
         "results/logs/make_tables.log",
     benchmark:

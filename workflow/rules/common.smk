@@ -63,6 +63,26 @@ FIGURES = expand(
     suffix=["pdf", "png", "svg"],
 )
 
+# What Snakemake's report shows: of each table and figure the format that a browser reads.
+NAMED_TABLES = catalogue.named_tables(OUTLINE) | {"estimates": ("estimates", "")}
+SHOWN = {
+    f"results/tables/{stem}.csv": report(
+        f"results/tables/{stem}.csv",
+        caption=f"../report/tables/{name}.rst",
+        category="Tables",
+        labels={"table": name, "environment": environment or "all"},
+    )
+    for stem, (name, environment) in NAMED_TABLES.items()
+} | {
+    f"results/figures/{name}.svg": report(
+        f"results/figures/{name}.svg",
+        caption=f"../report/figures/{name}.rst",
+        category="Figures",
+        labels={"figure": name},
+    )
+    for name in catalogue.figure_stems(OUTLINE)
+}
+
 
 wildcard_constraints:
     model=study.one_of(config["models"]),
@@ -72,6 +92,11 @@ wildcard_constraints:
     bundle=study.one_of(bundles.BUNDLES),
     shard=r"\d+",
     item="[^/]+",
+
+
+def shown(paths):
+    """The paths as outputs, marked for Snakemake's report where it shows them."""
+    return [SHOWN.get(path, path) for path in paths]
 
 
 def prepare():

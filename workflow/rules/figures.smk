@@ -2,7 +2,7 @@ rule draw_figures:
     input:
         STUDY_INPUTS,
     output:
-        FIGURES,
+        shown(FIGURES),
     log:
         "results/logs/draw_figures.log",
     benchmark:

@@ -3,7 +3,12 @@ rule summarise_model:
         per_environment_of_model("results/estimates/{model}/{environment}.parquet"),
         card="results/models/{model}/model.json",
     output:
-        "results/models/{model}/summary.md",
+        report(
+            "results/models/{model}/summary.md",
+            caption="../report/summary.rst",
+            category="Models",
+            labels={"model": "{model}"},
+        ),
     log:
         "results/logs/summarise_model/{model}.log",
     conda:
@@ -23,7 +28,12 @@ rule make_report:
         FIGURES,
         per_cell("results/checks/{model}/{environment}.json"),
     output:
-        page="results/report.html",
+        page=report(
+            "results/report.html",
+            caption="../report/page.rst",
+            category="Report",
+            labels={"page": "report"},
+        ),
         summary="results/summary.txt",
     log:
         "results/logs/make_report.log",
