@@ -69,6 +69,7 @@ class Study:
 
     def __init__(self, folder: Path, config: dict[str, Any]) -> None:
         self.folder = folder
+        self.variables: dict[str, str] = {}
         for name in ("workflow", "envs", "resources"):
             ignored = shutil.ignore_patterns("__pycache__", "models", "downloads")
             shutil.copytree(ROOT / name, folder / name, ignore=ignored)
@@ -99,7 +100,7 @@ class Study:
 
     def environment(self) -> dict[str, str]:
         # Source caching must not reach across the copies.
-        return {**os.environ, "XDG_CACHE_HOME": str(self.folder / ".cache")}
+        return {**os.environ, "XDG_CACHE_HOME": str(self.folder / ".cache"), **self.variables}
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
         """snakemake in a process group of its own."""

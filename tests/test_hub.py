@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from fake_hub import FakeHub, serving, sha256
 from huggingface_hub import constants
+from studies import Study
 
 from backfire import pins
 from backfire.errors import UserError
@@ -269,3 +270,35 @@ def test_progress_is_a_line_now_and_then() -> None:
     silent = Progress(NAME, 4_000_000, lines.append)
     silent.update(1_000_000)
     assert len(lines) == 2
+
+
+@pytest.mark.slow
+def test_a_study_downloads_its_model(tmp_path: Path, tiny_model: Path) -> None:
+    """The whole way: the rule, HF_ENDPOINT, the lock file beside the config, a second run."""
+    files = {path.name: path.read_bytes() for path in tiny_model.iterdir()}
+    study = Study(tmp_path / "study", CONFIG)
+    card = study.folder / "results/models/tiny/model.json"
+    lock = study.folder / pins.LOCK_NAME
+    with serving(FakeHub({FIRST: files}, main=FIRST)) as hub:
+        study.variables["HF_ENDPOINT"] = hub.endpoint
+        hub.refuse = (401, "GatedRepo")
+        output = study.run(str(card.relative_to(study.folder)), expect=1)
+        assert f"error: hub:{NAME} is gated: accept its terms at {hub.endpoint}/{NAME}" in output
+        assert "Traceback" not in output and not lock.exists()
+        hub.refuse = None
+        study.run(str(card.relative_to(study.folder)))
+    assert json.loads(card.read_text(encoding="utf-8"))["revision"] == FIRST
+    lock.write_text(lock.read_text(encoding="utf-8").replace(FIRST, SECOND), encoding="utf-8")
+    output = study.run("all", "--dry-run", expect=1)
+    assert f"resources/models/hub/{NAME} holds revision {FIRST}, and " in output
+
+
+CONFIG = {
+    "seed": 1,
+    "models": {"tiny": {"source": f"hub:{NAME}"}},
+    "environments": {"toolshed": {"kind": "toolshed", "per_task": 3}},
+    "probes": {"core": {"conditions": ["pre", "fail"], "items": {"toolshed": 4}}},
+    "statistics": {"resamples": 200, "confidence": 0.95},
+    "checks": {"pairs": 2},
+    "shard_size": 4,
+}

@@ -151,6 +151,11 @@ def model_memory(wildcards):
     return NEEDED_MB[wildcards.model]
 
 
+def acting_memory(wildcards):
+    """With the cache of a batch of rollouts."""
+    return model_memory(wildcards) + 2000
+
+
 def smaller_first(wildcards):
     """A priority: the model's place from the end when all are ordered by their size."""
     return sorted(NEEDED_MB, key=NEEDED_MB.get, reverse=True).index(wildcards.model) + 1

@@ -34,7 +34,7 @@ rule roll_out:
         "../../envs/scores.yaml"
     threads: SCORING_THREADS
     resources:
-        mem_mb=model_memory,
+        mem_mb=acting_memory,
     params:
         settings=lambda wildcards: study.pool_settings(config, wildcards.environment),
         plan=lambda wildcards: rollout_config.plan(config, wildcards.environment),
@@ -75,7 +75,7 @@ rule branch_out:
         "../../envs/scores.yaml"
     threads: SCORING_THREADS
     resources:
-        mem_mb=model_memory,
+        mem_mb=acting_memory,
     params:
         settings=lambda wildcards: study.pool_settings(config, wildcards.environment),
         plan=lambda wildcards: rollout_config.plan(config, wildcards.environment),
