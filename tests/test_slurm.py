@@ -34,7 +34,9 @@ ARGUMENTS = (
     *("--profile", "workflow/profiles/slurm"),
     *("--retries", "0"),
     *("--latency-wait", "5"),
-    *("--slurm-no-account", "--slurm-init-seconds-before-status-checks", "5"),
+    # Without accounting; see docs/cluster.md.
+    *("--slurm-no-account", "--slurm-status-command", "squeue"),
+    *("--slurm-init-seconds-before-status-checks", "5"),
 )
 
 

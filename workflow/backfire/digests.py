@@ -67,8 +67,13 @@ def _locate(module: str, root: Path) -> Path | None:
     return next((path for path in candidates if path.is_file()), None)
 
 
-def _imports(source: str, module: str, is_package: bool) -> Iterator[str]:
+@cache
+def _imports(source: str, module: str, is_package: bool) -> tuple[str, ...]:
     """All that may be a module among what is imported."""
+    return tuple(_imported(source, module, is_package))
+
+
+def _imported(source: str, module: str, is_package: bool) -> Iterator[str]:
     package = module if is_package else module.rpartition(".")[0]
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):

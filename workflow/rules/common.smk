@@ -1,6 +1,7 @@
 # Checks the configuration and derives from it all that the rules share. No rules here.
 import os
 import sys
+from functools import cache
 from pathlib import Path
 
 import psutil
@@ -16,6 +17,8 @@ from backfire.environments.coderepair.tasks import FILES as PROBLEM_FILES
 from backfire.digests import code_digest, digest_of, files_digest
 from backfire.errors import UserError
 from backfire.user_conditions import digests
+
+digest_of = cache(digest_of)  # Snakemake asks for every job, and again at every step
 
 os.environ[jobs.RUN] = str(os.getpid())  # the jobs end with this process
 
@@ -147,8 +150,9 @@ def model_identity(wildcards):
     return study.identity(config, wildcards.model)
 
 
-def model_memory(wildcards):
-    return NEEDED_MB[wildcards.model]
+def model_memory(wildcards, attempt):
+    """MB of a job that holds the model; more where a scheduler has killed it for want of it."""
+    return attempt * NEEDED_MB[wildcards.model]
 
 
 def acting_memory(wildcards):
