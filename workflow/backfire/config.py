@@ -13,13 +13,14 @@ import yaml
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
 
-from backfire import rollout_config, user_conditions
+from backfire import chat_templates, rollout_config, user_conditions
 from backfire.bundles import BUNDLES
 from backfire.conditions import CONDITIONS
 from backfire.environments import KINDS
 from backfire.environments.coderepair.tasks import FILES as PROBLEM_FILES
 from backfire.errors import UserError
 from backfire.examples import example_of
+from backfire.models import converted_name, is_gguf
 
 Config = Mapping[str, Any]
 
@@ -93,7 +94,14 @@ def _unknown(config: Config) -> Iterator[str]:
         if kind == "bundled" and rest not in BUNDLES:
             yield f"models.{name}.source: unknown bundle {rest!r}; {_suggest(rest, BUNDLES)}"
         if kind == "path" and not Path(rest).exists():
-            yield f"models.{name}.source: no such folder {rest!r}; paths start from {Path.cwd()}"
+            what = "file" if is_gguf(rest) else "folder"
+            yield f"models.{name}.source: no such {what} {rest!r}; paths start from {Path.cwd()}"
+        for path in chat_templates.files(model.get("chat_template")):
+            if not Path(path).is_file():
+                yield (
+                    f"models.{name}.chat_template: no such file {path!r}; plain or the path of a "
+                    f"Jinja file is right, and paths start from {Path.cwd()}"
+                )
     for name, environment in config["environments"].items():
         kind = environment["kind"]
         if kind not in KINDS:
@@ -180,6 +188,12 @@ def own_conditions(config: Config, probe: str | None = None) -> dict[str, Any]:
     entries = config.get("conditions", {})
     wanted = entries if probe is None else config["probes"][probe]["conditions"]
     return {name: entries[name] for name in sorted(entries) if name in wanted}
+
+
+def gguf_files(config: Config) -> dict[str, str]:
+    """The GGUF files of the user's own, by the name of the folder each is converted into."""
+    paths = [model["source"].removeprefix("path:") for model in config["models"].values()]
+    return {converted_name(path): path for path in paths if is_gguf(path)}
 
 
 def models_of(config: Config, probe: str, environment: str | None = None) -> list[str]:
