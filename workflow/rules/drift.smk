@@ -14,11 +14,12 @@ rule check_drift:
         "results/drift/{model}/{environment}.json",
     log:
         "results/logs/check_drift/{model}/{environment}.log",
+    priority: smaller_first
     conda:
         "../../envs/scores.yaml"
     threads: SCORING_THREADS
     resources:
-        mem_mb=4000,
+        mem_mb=model_memory,
     params:
         pairs=config["checks"]["pairs"],
         seed=config["seed"],

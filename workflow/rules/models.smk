@@ -38,7 +38,7 @@ rule convert_gguf:
     conda:
         "../../envs/models.yaml"
     resources:
-        mem_mb=4000,
+        mem_mb=lambda wildcards, input: round(2000 + 9 * input.size_mb),
     params:
         code=digest_of("backfire.gguf"),
     script:
