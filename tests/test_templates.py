@@ -7,7 +7,9 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
+from tokenizers import Regex, pre_tokenizers
 from transformers import AutoTokenizer
+from transformers.models.qwen2.tokenization_qwen2 import PRETOKENIZE_REGEX
 
 from backfire.chat import PINNED_DATE, Chat
 from backfire.conditions import CONDITIONS, Message
@@ -124,10 +126,18 @@ def items() -> list[Item]:
 
 
 def chat(family: str, folder: Path, **options: bool) -> Chat:
-    """The bundled tokenizer under the template, with a BOS where the family has one."""
+    """The bundled vocabulary under the template, with the family's way to split text and BOS."""
     begins = POLICIES[family][4] != "none"
-    extra = {"add_bos_token": True} if begins else {}
-    tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, **extra)
+    tokenizer = AutoTokenizer.from_pretrained(
+        folder, local_files_only=True, bos_token="<|endoftext|>", add_bos_token=begins
+    )
+    if not family.startswith("gemma"):
+        tokenizer.backend_tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+            [
+                pre_tokenizers.Split(Regex(PRETOKENIZE_REGEX), behavior="isolated"),
+                pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+            ]
+        )
     tokenizer.chat_template = TEMPLATES.get(family)
     return Chat(tokenizer, options, "plain" if family == "plain" else "own")
 
@@ -163,9 +173,8 @@ def test_every_record_is_in_the_prompt_byte_for_byte(
         for question in ask(items, [name], used):
             assert not isinstance(question.encoded, Refusal), question.encoded
             ids = question.encoded.context_ids
-            begins = POLICIES[family][4] != "none"
-            assert (ids[0] == bos) == begins or not begins
-            assert not begins or ids[1] != bos, "the BOS stands once"
+            assert ids.count(bos) == (POLICIES[family][4] != "none")
+            assert ids[0] == bos or bos not in ids
             text = used.tokenizer.decode(question.encoded.continuation_ids)
             assert text in item_texts(items, question.item_id)
 
@@ -179,6 +188,10 @@ def test_the_date_does_not_change_overnight(name: str, bundled_model: Path) -> N
     prompt = chat(name, bundled_model).render([SYSTEM, GOAL])
     assert PINNED_DATE.strftime("%Y") in prompt
     assert datetime.now().strftime("%d %b") not in prompt
+    tokenizer = AutoTokenizer.from_pretrained(bundled_model, local_files_only=True)
+    tokenizer.chat_template = "{% set format = '%d' %}{{ strftime_now(format) }}"
+    with pytest.raises(UserError, match="cannot be pinned"):
+        Chat(tokenizer)
 
 
 @pytest.mark.parametrize("name", ["qwen3", "smollm3"])

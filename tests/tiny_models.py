@@ -78,7 +78,13 @@ ARCHITECTURES = {
     "gemma3": (
         Gemma3ForCausalLM,
         Gemma3TextConfig,
-        {"head_dim": 8, "layer_types": SLIDING, "sliding_window": 5, "num_key_value_heads": 1},
+        {
+            "head_dim": 8,
+            "query_pre_attn_scalar": 8,
+            "layer_types": SLIDING,
+            "sliding_window": 5,
+            "num_key_value_heads": 1,
+        },
     ),
 }
 

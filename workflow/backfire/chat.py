@@ -80,6 +80,7 @@ class Chat:
         self.tokenizer = tokenizer
         self.source = template
         self.template: str = declared or tokenizer.get_chat_template()
+        self._pinned = chat_templates.pin_date(self.template, PINNED_DATE)
         self._options: dict[str, Any] = dict(options or {})
         if "enable_thinking" in self.template:
             self._options.setdefault("enable_thinking", False)
@@ -225,10 +226,9 @@ class Chat:
     def _apply(self, messages: Sequence[Mapping[str, Any]]) -> str:
         text: str = self.tokenizer.apply_chat_template(
             list(messages),
-            chat_template=self.template,
+            chat_template=self._pinned,
             tokenize=False,
             add_generation_prompt=True,
-            strftime_now=PINNED_DATE.strftime,
             **self._options,
         )
         return text

@@ -6,6 +6,9 @@ A base model has none. It is scored only when the config says how a transcript i
 
 from __future__ import annotations
 
+import json
+import re
+from datetime import datetime
 from pathlib import Path
 
 from backfire.errors import UserError
@@ -47,3 +50,20 @@ def read(name: str) -> str | None:
         return Path(name).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"{name}: cannot read the chat template ({error})") from error
+
+
+_TODAY = re.compile(r"""strftime_now\(\s*(["'])(.*?)\1\s*\)""")
+
+
+def pin_date(template: str, day: datetime) -> str:
+    """The template with `day` in place of today.
+
+    It is written into the text, since transformers hands no function on to a template.
+
+    Raises:
+        UserError: the template asks for the date in a way that is not known here.
+    """
+    pinned = _TODAY.sub(lambda call: json.dumps(day.strftime(call[2])), template)
+    if "strftime_now(" in pinned:
+        raise UserError("the chat template shows today's date, and it cannot be pinned")
+    return pinned
