@@ -8,12 +8,14 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from studies import Study
 
 from backfire.checks import check, drift, statement
 from backfire.environments import KINDS
 from backfire.items import Item, draw
 from backfire.models import card
 from backfire.shards import score_items
+from backfire.storage import read_json
 
 
 class Stored:
@@ -68,3 +70,12 @@ def test_a_prompt_that_is_another_one_today_is_counted(stored: Stored) -> None:
     assert drift(tokens, stored.made, *stored.rest())["other_prompts"] > 0
     with pytest.raises(ValueError, match="the stored prompt is another one"):
         check(other, *stored.rest())
+
+
+@pytest.mark.slow
+def test_a_study_tells_its_drift(finished: Study) -> None:
+    output = finished.run("drift")
+    assert "tiny.v1+x on terminal: 4 stored scores, largest difference" in output
+    result = read_json(finished.folder / "results/drift/tiny.v1+x/toolshed.json")
+    assert result["ok"] and result["pairs"] == 4 and result["changed"] == {}
+    assert finished.planned("drift") == {}

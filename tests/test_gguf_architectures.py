@@ -10,6 +10,7 @@ import pytest
 import torch
 from gguf_files import vocabulary, write_gguf
 from safetensors.numpy import load_file
+from studies import Study, config_for
 from tiny_models import tiny_model
 from transformers import AutoTokenizer
 from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
@@ -17,6 +18,7 @@ from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
 from backfire.errors import UserError
 from backfire.gguf import convert
 from backfire.models import check_folder, folder_of, inputs_of, load_network
+from backfire.storage import read_json
 
 FAMILIES = {
     "llama": ("llama", "llama-bpe"),
@@ -105,3 +107,24 @@ def test_a_gguf_file_has_a_folder_of_its_own() -> None:
     one, other = (folder_of(f"path:{path}") for path in ("a/x.gguf", "b/x.gguf"))
     assert one == "resources/models/gguf/a--x.gguf" != other
     assert inputs_of("path:a/x.gguf") == [one]
+
+
+@pytest.mark.slow
+def test_a_study_takes_a_gguf_file_and_a_base_model_with_a_declared_template(
+    tmp_path: Path,
+) -> None:
+    write_gguf(tmp_path / "base.gguf", tiny_model("qwen2").requires_grad_(False), "qwen2")
+    config = config_for(tmp_path)
+    config["models"] = {"base": {"source": f"path:{tmp_path / 'base.gguf'}"}}
+    study = Study(tmp_path / "study", config)
+    card = "results/models/base/model.json"
+    output = study.run(card, expect=1)
+    assert "the tokenizer has no chat template (a base model?)" in output
+    assert "Traceback" not in output
+    config["models"]["base"]["chat_template"] = "plain"
+    study.configure(config)
+    assert study.planned(card) == {"describe_model": 1}
+    study.run(card)
+    said = read_json(study.folder / card)
+    assert (said["architecture"], said["weights"]) == ("qwen2", "F32 weights")
+    assert (said["chat"]["template"], said["chat"]["system"]) == ("plain", "native")

@@ -20,7 +20,7 @@ from backfire.environments import KINDS
 from backfire.environments.coderepair.tasks import FILES as PROBLEM_FILES
 from backfire.errors import UserError
 from backfire.examples import example_of
-from backfire.models import converted_name, is_gguf
+from backfire.models import check_folder, converted_name, is_gguf
 
 Config = Mapping[str, Any]
 
@@ -74,7 +74,7 @@ def _explain(error: ValidationError) -> Iterator[str]:
     elif error.validator == "oneOf":
         names = " or ".join(repr(name) for each in schema["oneOf"] for name in each["required"])
         yield f"{key}: found {', '.join(map(repr, found)) or 'nothing'}; one of {names} is right"
-    elif error.validator == "pattern":
+    elif error.validator in ("pattern", "anyOf"):
         yield f"{key}: found {found!r}; right is {schema['description']}"
     else:
         yield f"{key}: {error.message}"
@@ -93,9 +93,8 @@ def _unknown(config: Config) -> Iterator[str]:
         kind, _, rest = model["source"].partition(":")
         if kind == "bundled" and rest not in BUNDLES:
             yield f"models.{name}.source: unknown bundle {rest!r}; {_suggest(rest, BUNDLES)}"
-        if kind == "path" and not Path(rest).exists():
-            what = "file" if is_gguf(rest) else "folder"
-            yield f"models.{name}.source: no such {what} {rest!r}; paths start from {Path.cwd()}"
+        if kind == "path":
+            yield from _weights_faults(f"models.{name}.source", rest)
         for path in chat_templates.files(model.get("chat_template")):
             if not Path(path).is_file():
                 yield (
@@ -147,6 +146,18 @@ def _unknown(config: Config) -> Iterator[str]:
     for condition in ("pre", "fail"):
         if condition not in config["probes"]["core"]["conditions"]:
             yield f"probes.core.conditions: {condition!r} is missing; every measure needs it"
+
+
+def _weights_faults(key: str, path: str) -> Iterator[str]:
+    """What is wrong with a path to weights of the user's own."""
+    if not Path(path).exists():
+        what = "file" if is_gguf(path) else "folder"
+        yield f"{key}: no such {what} {path!r}; paths start from {Path.cwd()}"
+    elif not is_gguf(path):
+        try:
+            check_folder(path)
+        except UserError as error:
+            yield f"{key}: {error}"
 
 
 def _clashes(config: Config, probe: str) -> Iterator[str]:

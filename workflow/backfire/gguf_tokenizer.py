@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tokenizers import Tokenizer, pre_tokenizers
+from tokenizers import Tokenizer, pre_tokenizers, processors
 
 from backfire.errors import UserError
 
@@ -45,7 +45,23 @@ def build_tokenizer(source: Path, value: Value) -> Tokenizer:
         )
     if split in _WHOLE_WORDS:
         tokenizer.model.ignore_merges = True
+    # transformers passes over `add_bos_token` in a config file and believes this.
+    tokenizer.post_processor = None
+    if _begins_with_bos(value):
+        number = value("tokenizer.ggml.bos_token_id")
+        bos = value("tokenizer.ggml.tokens")[number]
+        tokenizer.post_processor = processors.TemplateProcessing(
+            single=f"{bos} $A", pair=f"{bos} $A {bos} $B", special_tokens=[(bos, number)]
+        )
     return tokenizer
+
+
+def _begins_with_bos(value: Value) -> bool:
+    """Whether the model wants a BOS in front; what llama.cpp does with a file that does not say."""
+    unsaid = value("tokenizer.ggml.model") == "llama" or (
+        value("tokenizer.ggml.pre", None) in _WHOLE_WORDS
+    )
+    return bool(value("tokenizer.ggml.add_bos_token", unsaid))
 
 
 def tokenizer_config(value: Value) -> dict[str, Any]:
@@ -53,14 +69,10 @@ def tokenizer_config(value: Value) -> dict[str, Any]:
     tokens = value("tokenizer.ggml.tokens")
     kinds = {"bos": "bos", "eos": "eos", "unknown": "unk", "padding": "pad"}
     ids = {ours: value(f"tokenizer.ggml.{kind}_token_id", None) for kind, ours in kinds.items()}
-    # What llama.cpp does with a file that does not say.
-    begins = value("tokenizer.ggml.model") == "llama" or (
-        value("tokenizer.ggml.pre", None) in _WHOLE_WORDS
-    )
     config = {
         "tokenizer_class": "PreTrainedTokenizerFast",
         **{f"{kind}_token": tokens[number] for kind, number in ids.items() if number is not None},
-        "add_bos_token": value("tokenizer.ggml.add_bos_token", begins),
+        "add_bos_token": _begins_with_bos(value),
         "model_max_length": value(f"{value('general.architecture')}.context_length"),
         "clean_up_tokenization_spaces": False,
         "chat_template": value("tokenizer.chat_template", None),
