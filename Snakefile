@@ -15,6 +15,7 @@ include: "workflow/rules/items.smk"
 include: "workflow/rules/scores.smk"
 include: "workflow/rules/rollouts.smk"
 include: "workflow/rules/analysis.smk"
+include: "workflow/rules/drift.smk"
 include: "workflow/rules/figures.smk"
 include: "workflow/rules/report.smk"
 

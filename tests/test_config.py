@@ -55,6 +55,22 @@ MISTAKES: list[tuple[Callable[[dict[str, Any]], Any], str]] = [
         "models.new.source: no such folder 'no/such'; paths start from",
     ),
     (
+        lambda c: c["models"].update(new={"source": "path:no/such.gguf"}),
+        "models.new.source: no such file 'no/such.gguf'; paths start from",
+    ),
+    (
+        lambda c: c["models"].update(new={"source": "path:tests"}),
+        "models.new.source: tests: config.json is missing; `path:` names a transformers folder",
+    ),
+    (
+        lambda c: c["models"]["smollm2-135m"].update(chat_template="plane"),
+        "models.smollm2-135m.chat_template: no such file 'plane'; plain or the path of a Jinja",
+    ),
+    (
+        lambda c: c["models"]["smollm2-135m"].update(dtype={"gpu": "bfloat16"}),
+        "models.smollm2-135m.dtype: found {'gpu': 'bfloat16'}; right is The number format of the",
+    ),
+    (
         lambda c: c["models"].update({"a/b": {"source": "path:."}}),
         "models: name 'a/b'; letters, digits, '.', '_', '+' and '-' are allowed",
     ),

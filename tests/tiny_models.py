@@ -41,6 +41,21 @@ SLIDING = ["sliding_attention", "full_attention", "sliding_attention"]
 
 ARCHITECTURES = {
     "llama": (LlamaForCausalLM, LlamaConfig, {"tie_word_embeddings": True}),
+    "llama3": (
+        LlamaForCausalLM,
+        LlamaConfig,
+        {
+            "num_key_value_heads": 1,
+            "rope_parameters": {
+                "rope_type": "llama3",
+                "rope_theta": 500_000.0,
+                "factor": 32.0,
+                "low_freq_factor": 1.0,
+                "high_freq_factor": 4.0,
+                "original_max_position_embeddings": 8192,
+            },
+        },
+    ),
     "qwen2": (Qwen2ForCausalLM, Qwen2Config, {"tie_word_embeddings": False}),
     "qwen3": (Qwen3ForCausalLM, Qwen3Config, {"head_dim": 16, "num_key_value_heads": 1}),
     "olmo2": (Olmo2ForCausalLM, Olmo2Config, {"num_key_value_heads": 4}),
@@ -63,7 +78,13 @@ ARCHITECTURES = {
     "gemma3": (
         Gemma3ForCausalLM,
         Gemma3TextConfig,
-        {"head_dim": 8, "layer_types": SLIDING, "sliding_window": 5, "num_key_value_heads": 1},
+        {
+            "head_dim": 8,
+            "query_pre_attn_scalar": 8,
+            "layer_types": SLIDING,
+            "sliding_window": 5,
+            "num_key_value_heads": 1,
+        },
     ),
 }
 

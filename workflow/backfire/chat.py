@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from jinja2.exceptions import TemplateError
 from transformers import AutoTokenizer
 
+from backfire import chat_templates
 from backfire.conditions import Message
 from backfire.errors import UserError
 from backfire.scoring import Refusal
@@ -54,31 +55,60 @@ class Policy:
 class Chat:
     """The tokenizer and chat template of one model."""
 
-    def __init__(self, tokenizer: Any, options: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        tokenizer: Any,
+        options: Mapping[str, Any] | None = None,
+        template: str = chat_templates.OWN,
+    ) -> None:
         """`options` are passed to the template, such as `{"enable_thinking": False}`.
 
+        Args:
+            template: the tokenizer's own, or a declared one of `chat_templates`.
+
         Raises:
-            UserError: the tokenizer has no chat template.
+            UserError: the tokenizer has no chat template and none is declared, or that one
+                is not right.
         """
-        if not tokenizer.chat_template:
+        declared = chat_templates.read(template)
+        if declared is None and not tokenizer.chat_template:
             raise UserError(
                 f"{tokenizer.name_or_path}: the tokenizer has no chat template (a base model?); "
-                "use the instruct checkpoint"
+                "use the instruct checkpoint, or declare a template in the model's entry: "
+                "`chat_template: plain`, or the path of a Jinja file"
             )
         self.tokenizer = tokenizer
-        self.template: str = tokenizer.chat_template
+        self.source = template
+        self.template: str = declared or tokenizer.get_chat_template()
+        self._pinned = chat_templates.pin_date(self.template, PINNED_DATE)
         self._options: dict[str, Any] = dict(options or {})
         if "enable_thinking" in self.template:
             self._options.setdefault("enable_thinking", False)
-        self.policy = self._find_policy()
+        try:
+            self.policy = self._find_policy()
+        except TemplateError as error:
+            place = tokenizer.name_or_path if template == chat_templates.OWN else template
+            raise UserError(f"{place}: the chat template is not right: {error}") from error
 
     @classmethod
-    def load(cls, folder: str | Path, options: Mapping[str, Any] | None = None) -> Chat:
-        return cls(AutoTokenizer.from_pretrained(folder, local_files_only=True), options)
+    def load(
+        cls,
+        folder: str | Path,
+        options: Mapping[str, Any] | None = None,
+        template: str = chat_templates.OWN,
+    ) -> Chat:
+        return cls(AutoTokenizer.from_pretrained(folder, local_files_only=True), options, template)
+
+    @classmethod
+    def of(cls, folder: str | Path, card: Mapping[str, Any]) -> Chat:
+        """The chat of the model in `folder`, as its card describes it."""
+        chat = card["chat"]
+        return cls.load(folder, chat["template_options"], chat["template"])
 
     def describe(self) -> dict[str, Any]:
-        """The template's hash, its options and the policy, for metadata and the report."""
+        """Where the template is from, its hash, options and policy: for metadata and the report."""
         return {
+            "template": self.source,
             "template_sha256": hashlib.sha256(self.template.encode()).hexdigest(),
             "template_options": dict(sorted(self._options.items())),
             **asdict(self.policy),
@@ -196,9 +226,9 @@ class Chat:
     def _apply(self, messages: Sequence[Mapping[str, Any]]) -> str:
         text: str = self.tokenizer.apply_chat_template(
             list(messages),
+            chat_template=self._pinned,
             tokenize=False,
             add_generation_prompt=True,
-            strftime_now=PINNED_DATE.strftime,
             **self._options,
         )
         return text

@@ -13,13 +13,14 @@ import yaml
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
 
-from backfire import rollout_config, user_conditions
+from backfire import chat_templates, rollout_config, user_conditions
 from backfire.bundles import BUNDLES
 from backfire.conditions import CONDITIONS
 from backfire.environments import KINDS
 from backfire.environments.coderepair.tasks import FILES as PROBLEM_FILES
 from backfire.errors import UserError
 from backfire.examples import example_of
+from backfire.models import check_folder, converted_name, is_gguf
 
 Config = Mapping[str, Any]
 
@@ -73,7 +74,7 @@ def _explain(error: ValidationError) -> Iterator[str]:
     elif error.validator == "oneOf":
         names = " or ".join(repr(name) for each in schema["oneOf"] for name in each["required"])
         yield f"{key}: found {', '.join(map(repr, found)) or 'nothing'}; one of {names} is right"
-    elif error.validator == "pattern":
+    elif error.validator in ("pattern", "anyOf"):
         yield f"{key}: found {found!r}; right is {schema['description']}"
     else:
         yield f"{key}: {error.message}"
@@ -92,8 +93,14 @@ def _unknown(config: Config) -> Iterator[str]:
         kind, _, rest = model["source"].partition(":")
         if kind == "bundled" and rest not in BUNDLES:
             yield f"models.{name}.source: unknown bundle {rest!r}; {_suggest(rest, BUNDLES)}"
-        if kind == "path" and not Path(rest).exists():
-            yield f"models.{name}.source: no such folder {rest!r}; paths start from {Path.cwd()}"
+        if kind == "path":
+            yield from _weights_faults(f"models.{name}.source", rest)
+        for path in chat_templates.files(model.get("chat_template")):
+            if not Path(path).is_file():
+                yield (
+                    f"models.{name}.chat_template: no such file {path!r}; plain or the path of a "
+                    f"Jinja file is right, and paths start from {Path.cwd()}"
+                )
     for name, environment in config["environments"].items():
         kind = environment["kind"]
         if kind not in KINDS:
@@ -141,6 +148,18 @@ def _unknown(config: Config) -> Iterator[str]:
             yield f"probes.core.conditions: {condition!r} is missing; every measure needs it"
 
 
+def _weights_faults(key: str, path: str) -> Iterator[str]:
+    """What is wrong with a path to weights of the user's own."""
+    if not Path(path).exists():
+        what = "file" if is_gguf(path) else "folder"
+        yield f"{key}: no such {what} {path!r}; paths start from {Path.cwd()}"
+    elif not is_gguf(path):
+        try:
+            check_folder(path)
+        except UserError as error:
+            yield f"{key}: {error}"
+
+
 def _clashes(config: Config, probe: str) -> Iterator[str]:
     """A later probe draws a prefix of the core's items and repeats none of its conditions."""
     if probe == "core":
@@ -180,6 +199,12 @@ def own_conditions(config: Config, probe: str | None = None) -> dict[str, Any]:
     entries = config.get("conditions", {})
     wanted = entries if probe is None else config["probes"][probe]["conditions"]
     return {name: entries[name] for name in sorted(entries) if name in wanted}
+
+
+def gguf_files(config: Config) -> dict[str, str]:
+    """The GGUF files of the user's own, by the name of the folder each is converted into."""
+    paths = [model["source"].removeprefix("path:") for model in config["models"].values()]
+    return {converted_name(path): path for path in paths if is_gguf(path)}
 
 
 def models_of(config: Config, probe: str, environment: str | None = None) -> list[str]:

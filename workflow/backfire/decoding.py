@@ -208,11 +208,12 @@ class Decoder:
         if isinstance(rows, int):
             slot = self._cache.slots[rows]
             rows = slice(slot, slot + 1)
+        state = Rows(self._cache, rows, positions, self.device)
         hidden: Tensor = self._body(
             input_ids=tokens.to(self.device),
-            position_ids=positions.to(self.device),
+            position_ids=state.positions,
             use_cache=False,
-            row_state=Rows(self._cache, rows, positions.to(self.device)),
+            row_state=state,
         ).last_hidden_state
         return hidden
 

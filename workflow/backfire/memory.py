@@ -8,7 +8,7 @@ from functools import cache
 from math import ceil
 from typing import Any
 
-from backfire.models import count_parameters, folder_of, weight_files
+from backfire.models import count_parameters, dtype_on, folder_of, weight_files
 
 _BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 _COPIES = 2  # a CPU holds the network's weights and the scorer's, which are packed otherwise
@@ -40,7 +40,8 @@ def needed_mb(model: Mapping[str, Any]) -> int:
     count = parameters_of(model)
     if count is None:
         return _UNKNOWN_MB
-    return ceil(_WORK_MB + _COPIES * count * _BYTES[model.get("dtype", "float32")] / 1e6)
+    dtype = dtype_on("cpu", model.get("dtype", "float32"))
+    return ceil(_WORK_MB + _COPIES * count * _BYTES[dtype] / 1e6)
 
 
 def leave_out(

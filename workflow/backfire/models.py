@@ -16,19 +16,29 @@ from backfire.bundles import sha256_of
 from backfire.errors import UserError
 from backfire.storage import read_json
 
-DTYPES = ("float32", "bfloat16", "float16")
-
 
 def folder_of(source: str) -> str:
     """The folder in which the model of a configured source lies, or will lie."""
     kind, _, rest = source.partition(":")
+    if kind == "path" and is_gguf(rest):
+        return f"resources/models/gguf/{converted_name(rest)}"
     return rest if kind == "path" else f"resources/models/{kind}/{rest}"
+
+
+def is_gguf(path: str) -> bool:
+    """Whether a path names a GGUF file, which is converted before it is read."""
+    return path.lower().endswith(".gguf")
+
+
+def converted_name(path: str) -> str:
+    """The name of the folder that a GGUF file is converted into, another for every path."""
+    return path.replace("/", "--")
 
 
 def inputs_of(source: str) -> list[str]:
     """What a rule that reads the model depends on: the made folder, or the user's own files."""
     folder = folder_of(source)
-    if source.startswith("path:"):
+    if source.startswith("path:") and not is_gguf(source):
         return [str(path) for path in model_files(folder)]
     return [folder]
 
@@ -96,7 +106,9 @@ def check_folder(folder: str | Path) -> None:
     """
     folder = Path(folder)
     if not folder.is_dir():
-        raise UserError(f"{folder}: no such folder; `path:` names a transformers model folder")
+        raise UserError(
+            f"{folder}: no such folder; `path:` names a transformers model folder or a GGUF file"
+        )
     for name in ("config.json", "tokenizer_config.json"):
         if not (folder / name).exists():
             raise UserError(f"{folder}: {name} is missing; `path:` names a transformers folder")
@@ -104,17 +116,25 @@ def check_folder(folder: str | Path) -> None:
         raise UserError(f"{folder}: no *.safetensors file; convert the weights first")
 
 
-def card(folder: str | Path, model: Mapping[str, Any]) -> dict[str, Any]:
-    """What identifies a configured model: fingerprint, size, dtype, template and its policy."""
+def card(folder: str | Path, model: Mapping[str, Any], device: str = "cpu") -> dict[str, Any]:
+    """What identifies a configured model: fingerprint, size, dtype, template and its policy.
+
+    Args:
+        model: its entry in the config.
+        device: as the config names it; `auto` is decided here, once for all jobs of the model.
+    """
     from backfire.chat import Chat
+    from backfire.chat_templates import OWN
 
     check_folder(folder)
     pin = pins.of_folder(folder)
     if pin is not None:
         pin.verify(folder)
     config = json.loads((Path(folder) / "config.json").read_text(encoding="utf-8"))
-    dtype = model.get("dtype", "float32")
-    chat = Chat.load(folder, model.get("chat_template_options"))
+    device = device_of(device)
+    dtype = dtype_on(device, model.get("dtype", "float32"))
+    options, template = model.get("chat_template_options"), model.get("chat_template", OWN)
+    chat = Chat.load(folder, options, template)
     return {
         "source": model["source"],
         "revision": pin.revision if pin is not None else None,
@@ -122,6 +142,7 @@ def card(folder: str | Path, model: Mapping[str, Any]) -> dict[str, Any]:
         "fingerprint": fingerprint(folder),
         "parameters": count_parameters(folder),
         "window": window(folder),
+        "device": device,
         "dtype": dtype,
         "weights": weights_label(folder, dtype),
         "published_as": model.get("published_as"),
@@ -129,12 +150,34 @@ def card(folder: str | Path, model: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def device_of(wanted: str) -> str:
+    """The device that `auto` stands for: CUDA or MPS where torch sees one, else the CPU."""
+    if wanted != "auto":
+        return wanted
+    import torch
+
+    found = torch.accelerator.current_accelerator(check_available=True)
+    return found.type if found is not None and found.type in ("cuda", "mps") else "cpu"
+
+
+def dtype_on(device: str, dtype: str | Mapping[str, str]) -> str:
+    """The configured number format: one for all devices, or by device (float32 if absent)."""
+    return dtype if isinstance(dtype, str) else dtype.get(device, "float32")
+
+
 def load_network(folder: str | Path, dtype: str = "float32", device: str = "cpu") -> Any:
-    """The causal language model of a folder, in eval mode, without gradients."""
+    """The causal language model of a folder, in eval mode, without gradients.
+
+    Raises:
+        UserError: torch sees no such device.
+    """
     import torch
     from transformers import AutoModelForCausalLM
     from transformers.utils import logging
 
+    there = {"cuda": torch.cuda.is_available, "mps": torch.backends.mps.is_available}
+    if device in there and not there[device]():
+        raise UserError(f"scoring.device: {device} is asked for and torch sees none; cpu is right")
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     network: Any = AutoModelForCausalLM.from_pretrained(
         folder, dtype=getattr(torch, dtype), local_files_only=True

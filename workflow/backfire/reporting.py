@@ -36,8 +36,7 @@ def gather(results: Results, config: Mapping[str, Any]) -> ReportInputs:
         scores=results.scores,
         items=results.items,
         chats={
-            model: Chat.load(folder_of(card["source"]), card["chat"]["template_options"])
-            for model, card in results.cards.items()
+            model: Chat.of(folder_of(card["source"]), card) for model, card in results.cards.items()
         },
         figures={
             name: (folder / "figures" / f"{name}.svg").read_text(encoding="utf-8")

@@ -71,8 +71,8 @@ def roll_out(
     card: Mapping[str, Any],
 ) -> tuple[pa.Table, dict[str, Any]]:
     """Rows of `rollouts.STEP_SCHEMA` of a rollout from every start, and how they were made."""
-    chat = Chat.load(folder, card["chat"]["template_options"])
-    network = load_network(folder, card["dtype"])
+    chat = Chat.of(folder, card)
+    network = load_network(folder, card["dtype"], card["device"])
     start = time.perf_counter()
     played = play(
         ground, starts, HARNESSES[harness], decoding, chat, network, turn_ends(chat, folder)

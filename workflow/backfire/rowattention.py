@@ -98,12 +98,17 @@ class Rows:
 
     Args:
         slots: the slots, one for each row of the batch; None for the prefix itself.
-        positions: `(rows, n)`, in a row one after the other.
+        positions: `(rows, n)` on the CPU, in a row one after the other.
+        device: where the network is.
     """
 
-    def __init__(self, cache: RowCache, slots: slice | None, positions: Tensor) -> None:
-        self.cache, self.slots, self.positions = cache, slots, positions
-        self.end = int(positions.max()) + 1
+    def __init__(
+        self, cache: RowCache, slots: slice | None, positions: Tensor, device: torch.device
+    ) -> None:
+        self.cache, self.slots = cache, slots
+        # Read here, once, and not from the device in every layer.
+        self.first, self.end = int(positions[0, 0]), int(positions.max()) + 1
+        self.positions = positions.to(device)
         self._hidden: dict[int | None, Tensor] = {}
 
     def hidden(self, window: int | None) -> Tensor:
@@ -143,7 +148,7 @@ def row_attention(
     group = heads // kv_heads
     cache, slots = row_state.cache, row_state.slots
     prefix, tails = cache.layer(int(module.layer_idx), key)  # type: ignore[arg-type]
-    first = int(row_state.positions[0, 0])
+    first = row_state.first
     if slots is None:
         for store, new in zip(prefix, (key, value), strict=True):
             store[:, first : first + n] = new[0]
@@ -152,11 +157,12 @@ def row_attention(
         shared, own = cache.prefix, row_state.end - cache.prefix
         tails = (tails[0][slots], tails[1][slots])
         where = row_state.positions - cache.prefix
+        which = torch.arange(rows, device=where.device)[:, None]
         for store, new in zip(tails, (key, value), strict=True):
             if rows == 1:
                 store[0, :, first - cache.prefix : first - cache.prefix + n] = new[0]
             else:
-                store[torch.arange(rows)[:, None], :, where] = new.transpose(1, 2)
+                store[which, :, where] = new.transpose(1, 2)
     queries = query * (size**-0.5 if scaling is None else scaling)
     # Row (r * group + g) * n + i of a key-value head: row r, head g of the group, token i.
     grouped = queries.reshape(rows, kv_heads, group * n, size)

@@ -37,11 +37,11 @@ def score_items(
         Rows of `scores.SCORE_SCHEMA`, and the metadata of its shards.
     """
     start = time.perf_counter()
-    chat = Chat.load(folder, card["chat"]["template_options"])
+    chat = Chat.of(folder, card)
     questions = list(ask(items, conditions, chat))
     requests = [question.request for question in questions if question.request is not None]
     answers = cached_score(
-        lambda: load_network(folder, card["dtype"]),
+        lambda: load_network(folder, card["dtype"], card["device"]),
         card["window"],
         requests,
         ScoreStore(store, card["fingerprint"], card["dtype"]),

@@ -11,7 +11,8 @@ from snakemake.logging import logger
 sys.path.insert(0, str(Path(workflow.basedir) / "workflow"))
 
 from backfire import config as study
-from backfire import bundles, catalogue, jobs, locks, memory, pins, planning, progress
+from backfire import bundles, catalogue, chat_templates, jobs, locks, memory, pins
+from backfire import planning, progress
 from backfire import models as model_library
 from backfire.environments.coderepair.tasks import FILES as PROBLEM_FILES
 from backfire.digests import code_digest, digest_of, files_digest
@@ -52,6 +53,7 @@ if workflow.is_main_process and workflow.global_resources["_nodes"].value is Non
 
 SCORING_THREADS = config.get("scoring", {}).get("threads", 1)
 MBPP = str(PROBLEM_FILES["mbpp"])
+GGUF_FILES = study.gguf_files(config)
 CELLS = study.cells(config)
 OUTLINE = study.outline(config)
 SUMMARIES = expand("results/models/{model}/summary.md", model=study.models_in(CELLS))
@@ -93,6 +95,7 @@ wildcard_constraints:
     probe=study.one_of(config["probes"]),
     condition=study.one_of(study.conditions_of(config)),
     bundle=study.one_of(bundles.BUNDLES),
+    gguf=study.one_of(GGUF_FILES),
     shard=r"\d+",
     item="[^/]+",
 
@@ -135,8 +138,9 @@ def model_folder(wildcards):
 
 def model_inputs(wildcards):
     """A folder that the workflow makes, or the files of the user's own."""
-    source = config["models"][wildcards.model]["source"]
-    return model_library.inputs_of(source)
+    entry = config["models"][wildcards.model]
+    template = chat_templates.files(entry.get("chat_template"))
+    return [*model_library.inputs_of(entry["source"]), *template]
 
 
 def scoring_minutes(probe):

@@ -24,7 +24,25 @@ rule convert_bundle:
     params:
         code=digest_of("backfire.gguf"),
     script:
-        "../scripts/convert_bundle.py"
+        "../scripts/convert_gguf.py"
+
+
+# A GGUF file of the user's own.
+rule convert_gguf:
+    input:
+        lambda wildcards: GGUF_FILES[wildcards.gguf],
+    output:
+        directory("resources/models/gguf/{gguf}"),
+    log:
+        "results/logs/convert_gguf/{gguf}.log",
+    conda:
+        "../../envs/models.yaml"
+    resources:
+        mem_mb=lambda wildcards, input: round(2000 + 9 * input.size_mb),
+    params:
+        code=digest_of("backfire.gguf"),
+    script:
+        "../scripts/convert_gguf.py"
 
 
 rule download_model:
@@ -58,6 +76,7 @@ rule describe_model:
     params:
         folder=model_folder,
         entry=model_identity,
+        device=config.get("scoring", {}).get("device", "cpu"),
         code=digest_of("backfire.models"),
     script:
         "../scripts/describe_model.py"

@@ -6,4 +6,5 @@ with job(snakemake):
     from backfire.models import card
     from backfire.storage import write_json
 
-    write_json(snakemake.output[0], card(snakemake.params.folder, snakemake.params.entry))
+    params = snakemake.params
+    write_json(snakemake.output[0], card(params.folder, params.entry, params.device))

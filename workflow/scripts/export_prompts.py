@@ -11,6 +11,6 @@ with job(snakemake):
     params, drawn = snakemake.params, snakemake.input.drawn
     item = find_item(from_table(read_tables([drawn])), snakemake.wildcards.item, drawn)
     card = read_json(snakemake.input.card)
-    chat = Chat.load(params.folder, card["chat"]["template_options"])
+    chat = Chat.of(params.folder, card)
     conditions = [name for names in params.conditions.values() for name in names]
     write_text(snakemake.output[0], as_text(item, chat, conditions))

@@ -29,7 +29,7 @@ def _score(network: PreTrainedModel, request: Request) -> Score:
     targets = ids[0, -n:]
     reading = read_logits(logits, torch.arange(n, device=logits.device), targets)
     return Score(
-        token_logprobs=reading.logprobs.double().cpu().numpy(),
+        token_logprobs=reading.logprobs.cpu().double().numpy(),
         argmax_match=(reading.argmax[:n] == targets).cpu().numpy(),
         next_argmax=int(reading.argmax[n]),
         min_gap=float(reading.gap[:n].min()),
