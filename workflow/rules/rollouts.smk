@@ -184,8 +184,9 @@ rule show_rollouts:
     conda:
         "../../envs/figures.yaml"
     params:
-        cells=ROLLOUT_CELLS,
-        cells_of_probe=CELLS,
+        outline=rollout_config.outline(config),
+        probed=CELLS,
+        statistics=study.statistics(config),
         code=digest_of("backfire.rollout_page"),
     script:
         "../scripts/rollout_page.py"
