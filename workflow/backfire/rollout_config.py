@@ -78,12 +78,14 @@ def steps(config: Config, environment: str, study: str) -> int:
     return found
 
 
-def files(
-    config: Config, study: str, model: str, environment: str, folder: str = "results"
-) -> list[str]:
-    """The step tables of a model on an environment; `study` is `rollouts` or `branches`."""
+def files(config: Config, study: str, model: str, environment: str) -> list[str]:
+    """The step tables of a model on an environment, below the results folder.
+
+    Args:
+        study: `rollouts` or `branches`.
+    """
     return [
-        f"{folder}/{study}/{model}/{environment}/{harness}/{decoding}.parquet"
+        f"{study}/{model}/{environment}/{harness}/{decoding}.parquet"
         for harness in harnesses(config, environment)
         for decoding in decodings(config, environment, study)
     ]

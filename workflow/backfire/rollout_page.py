@@ -22,9 +22,12 @@ from backfire.own_comparison import (
     predictions,
 )
 from backfire.rollout_results import read_steps, repeated_after
+from backfire.rollout_verdict import Outcomes, behaviour, own, predicted, setting
 from backfire.storage import read_json, read_made, read_tables
 from backfire.summary import label
 from backfire.tabular import Table, markdown, of_frame
+from backfire.verdict import Sentence
+from backfire.verdict import markdown as said
 
 Case = tuple[str, str]
 """A model and an environment."""
@@ -89,6 +92,8 @@ class Page:
 
     @cached_property
     def tables(self) -> list[Table]:
+        if not self.cells:
+            return []
         environments = dict.fromkeys(environment for _, environment in self.cells)
         found = [
             table
@@ -103,6 +108,16 @@ class Page:
             rollout_tables.families(self._labelled(self.families), self._labelled(self.slopes)),
             self.speed,
         ]
+
+    @property
+    def shown(self) -> dict[str, list[Table]]:
+        """The tables by where the report has them: open, or tucked away."""
+        stems = ("table8_", "branches_contrasts_", "own_failures", "rollout_families")
+        found: dict[str, list[Table]] = {"rollouts": [], "rollouts_more": []}
+        for table in self.tables:
+            first = table.name.startswith(stems) and "table8_contrasts" not in table.name
+            found["rollouts" if first else "rollouts_more"].append(table)
+        return found
 
     @cached_property
     def own_items(self) -> dict[Case, list[Item]]:
@@ -184,6 +199,22 @@ class Page:
         )
         return of_frame("rollout_speed", caption, pd.DataFrame(rows))
 
+    def said(self) -> list[tuple[str, list[Sentence]]]:
+        """What can be said of each model and environment, under its heading."""
+        found = []
+        for case in self.cells:
+            model, environment = case
+            outcomes = Outcomes(self.outcomes, model, environment)
+            slopes = self.slopes
+            sentences = [
+                setting(self.outline["rollouts"][environment], outcomes.harnesses),
+                *behaviour(outcomes),
+                *own(_of(self.compared, case), self.differences.get(case)),
+                *(predicted(_of(slopes, case)) if len(slopes) else []),
+            ]
+            found.append((f"{self.labels[model]} on {environment}", sentences))
+        return found
+
     def figures(self) -> dict[str, Figure]:
         return {
             "rollouts": rollout_figures.by_harness(self.outcomes, self.labels),
@@ -195,7 +226,10 @@ class Page:
 
     def text(self) -> str:
         """The page in Markdown: tables, then trajectories of each model and environment."""
-        parts = ["# Rollouts", *map(markdown, self.tables), "# Trajectories"]
+        parts = ["# Rollouts"]
+        for title, sentences in self.said():
+            parts += [f"## {title}", "\n".join(f"- {said(sentence)}" for sentence in sentences)]
+        parts += ["# Tables", *map(markdown, self.tables), "# Trajectories"]
         for (model, environment), steps in self.steps.items():
             parts.append(f"## {self.labels[model]} on {environment}")
             parts.append(rollout_tables.trajectories(steps))
@@ -203,8 +237,14 @@ class Page:
 
     def _files(self, case: Case) -> list[Path]:
         """The step tables that the configuration names; the folder may hold others."""
-        paths = rollout_config.files(self.outline, "rollouts", *case, folder=str(self.folder))
-        return [Path(path) for path in paths]
+        paths = rollout_config.files(self.outline, "rollouts", *case)
+        return [self.folder / path for path in paths]
 
     def _own(self, case: Case) -> Path:
         return self.folder / "own_failures" / case[0] / case[1]
+
+
+def _of(frame: pd.DataFrame, case: Case) -> pd.DataFrame:
+    model, environment = case
+    own: pd.DataFrame = frame[(frame["model"] == model) & (frame["environment"] == environment)]
+    return own

@@ -265,5 +265,5 @@ def _turn(cell: pd.DataFrame) -> Entry:
     mark = "↻ " if row["exact"] else ("" if row["ok"] else "✗ ")
     action = str(row["action"])
     shown = action if len(action) <= 120 else f"{action[:120]}…"
-    ended = f" ({row['stop']})" if row["stop"] else ""
+    ended = f" ({row['stop']})" if pd.notna(row["stop"]) else ""
     return Entry(f"{mark}{shown}{ended}")

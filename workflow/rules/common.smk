@@ -7,7 +7,7 @@ from snakemake.exceptions import WorkflowError
 sys.path.insert(0, str(Path(workflow.basedir) / "workflow"))
 
 from backfire import config as study
-from backfire import bundles, catalogue, locks
+from backfire import bundles, catalogue, locks, rollout_config
 from backfire import models as model_library
 from backfire.environments.coderepair.tasks import FILES as PROBLEM_FILES
 from backfire.digests import code_digest, digest_of, files_digest
@@ -85,6 +85,12 @@ def shards_of(model, environment):
         for condition in config["probes"][probe]["conditions"]
         for shard in range(study.n_shards(config, probe, environment))
     ]
+
+
+def steps_of(kind, model, environment):
+    """Every table of steps of a model's rollouts, or branches, on an environment."""
+    files = rollout_config.files(config, kind, model, environment)
+    return [f"results/{path}" for path in files]
 
 
 def score_shards(wildcards):

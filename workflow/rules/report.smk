@@ -21,6 +21,8 @@ rule make_report:
         STUDY_INPUTS,
         TABLES,
         FIGURES,
+        ROLLOUT_INPUTS,
+        ROLLOUT_FIGURES,
         per_cell("results/checks/{model}/{environment}.json"),
     output:
         page="results/report.html",
@@ -33,6 +35,7 @@ rule make_report:
         "../../envs/report.yaml"
     params:
         outline=OUTLINE,
+        rollouts=rollout_config.outline(config),
         code=digest_of("backfire.reporting", "backfire.report"),
         templates=files_digest(Path(workflow.basedir) / "workflow/backfire/templates"),
     script:
