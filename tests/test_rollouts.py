@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +17,7 @@ from backfire.chat import Chat
 from backfire.conditions import CONDITIONS, INSTRUCTION, Context, Message, before, describe
 from backfire.conditions.registry import Condition
 from backfire.decoding import Turn, Written
+from backfire.environments.coderepair.tasks import FILES
 from backfire.estimates import Statistics
 from backfire.harnesses import HARNESSES, Harness
 from backfire.items import Item
@@ -177,6 +179,41 @@ def test_why_a_rollout_ends(
     rollout, _ = run(ground, chat, monkeypatch, harness, [BAD], steps=30)
     assert rollout.stop == "window"
     assert 1 <= len(rollout.steps) < 30
+
+
+@pytest.fixture(scope="module")
+def repair(tmp_path_factory: pytest.TempPathFactory) -> Playground:
+    """CodeRepair on six of the built-in problems, three of them shown solved."""
+    rows = json.loads(FILES["builtin"].read_text(encoding="utf-8"))[:6]
+    path = tmp_path_factory.mktemp("problems") / "six.json"
+    path.write_text(json.dumps(rows), encoding="utf-8")
+    return playground("coderepair", {"problems": "mbpp", "path": str(path)}, seed=1)
+
+
+@pytest.mark.parametrize("name", ["verbatim", "abstract", "drop"])
+def test_programs_are_run_until_one_passes(
+    repair: Playground, chat: Chat, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    broken = "def nothing_of_the_kind():\n    return 17"
+    right = gold(repair)
+    texts = [f"Here it is:\n```python\n{broken}\n```", "no program at all", right]
+    rollout, prompts = run(repair, chat, monkeypatch, HARNESSES[name], texts)
+    assert rollout.stop == "solved"
+    first, second, third = rollout.steps
+    assert (first["ok"], first["readable"], first["action"]) == (False, True, broken)
+    assert first["error_family"] == "name_error"
+    assert "NameError" in first["observation"]
+    assert (second["ok"], second["readable"]) == (False, False)
+    assert third["ok"] and third["solved"]
+    last = prompts[-1]
+    assert (broken in last, first["observation"] in last) == (name == "verbatim",) * 2
+    assert last.count(describe(None, "name_error")) == (name == "abstract")
+    for shown in repair.demonstrations[:2]:
+        assert shown.goal in last and shown.turns[0].action in last
+        assert shown.goal not in {task.goal for task in repair.tasks}
+    assert (prompts[0] == last) == (name == "drop")
+    outcomes = replay(repair, rollout.start, [step["action"] for step in rollout.steps])
+    assert [o.observation for _, o in outcomes] == [s["observation"] for s in rollout.steps]
 
 
 def test_demonstrations_come_from_another_world(ground: Playground) -> None:

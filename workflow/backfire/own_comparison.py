@@ -201,27 +201,22 @@ def prediction_slopes(predicted: pd.DataFrame, statistics: Statistics) -> pd.Dat
     Returns:
         `predictor slope t_low t_high n n_clusters n_families status`, one row per predictor.
     """
-    rows = []
+    rows: list[dict[str, object]] = []
     for name in PREDICTORS:
         known = predicted.dropna(subset=[name])
-        row = {
-            "predictor": name,
-            "slope": np.nan,
-            "t_low": np.nan,
-            "t_high": np.nan,
-            "n": len(known),
-            "n_clusters": known["task_id"].nunique(),
-            "n_families": known["error_family"].nunique(),
-            "status": "undefined: fewer than three families",
-        }
-        if row["n_families"] >= 3 and row["n_clusters"] >= 3:
-            regressors = sm.add_constant(known[[name]].astype(float))
-            fit = sm.OLS(known["repeated"].astype(float), regressors).fit(
-                cov_type="cluster",
-                cov_kwds={"groups": pd.factorize(known["task_id"])[0]},
-                use_t=True,
-            )
-            low, high = fit.conf_int(alpha=1 - statistics.confidence).loc[name]
-            row |= {"slope": fit.params[name], "t_low": low, "t_high": high, "status": "ok"}
-        rows.append(row)
+        tasks, families = (known[column].nunique() for column in ("task_id", "error_family"))
+        row = {"predictor": name, "n": len(known), "n_clusters": tasks, "n_families": families}
+        if families < 3 or tasks < 3:
+            fit = dict.fromkeys(("slope", "t_low", "t_high"), np.nan)
+            rows.append({**row, **fit, "status": "undefined: fewer than three families"})
+            continue
+        regressors = sm.add_constant(known[[name]].astype(float))
+        line = sm.OLS(known["repeated"].astype(float), regressors).fit(
+            cov_type="cluster",
+            cov_kwds={"groups": pd.factorize(known["task_id"])[0]},
+            use_t=True,
+        )
+        low, high = line.conf_int(alpha=1 - statistics.confidence).loc[name]
+        fit = {"slope": line.params[name], "t_low": low, "t_high": high}
+        rows.append({**row, **fit, "status": "ok"})
     return pd.DataFrame(rows)

@@ -129,7 +129,7 @@ def own_failures(frame: pd.DataFrame, differences: Mapping[tuple[str, str], Diff
         entries = [
             printed(by_measure.get(name), find(name).unit, find(name).signed) for name in measures
         ]
-        rows.append((*map(Entry, names), *entries))
+        rows.append((*(Entry(str(name)) for name in names), *entries))
     caption = (
         "Failures that models made themselves, the first of each rollout, beside perturbed items: "
         "means with intervals of the cluster bootstrap over tasks."

@@ -14,7 +14,7 @@ from backfire.own_comparison import Difference
 from backfire.tabular import Table
 from backfire.verdict import Code, Number, Sentence, say
 
-Place = tuple[str, str, str, str]
+Place = tuple[str, ...]
 """Model, environment, group and measure of a number."""
 
 LESS = f", less {REFERENCE}"
@@ -111,6 +111,7 @@ def behaviour(outcomes: Outcomes) -> list[Sentence]:
         ("branches", "repeat", "Right after the same first failure, {how}, {v} writes the failed "
          "action again in {x} of {n} branches"),
         ("branches", "valid", "Its next action is a valid call, {how}, in {x} under {v}"),
+        ("branches", "finish", "It gives up and says that it is done, {how}, in {x} under {v}"),
         ("branches", f"success_within_{attempts}",
          f"It gets to the goal within {attempts} more turns, {{how}}, in {{x}} under {{v}}"),
         ("rollouts", "success", "Of whole rollouts, {how}, {v} solves {x}"),
