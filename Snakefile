@@ -41,6 +41,9 @@ rule all:
         SUMMARIES,
         TABLES,
         FIGURES,
+        ROLLOUT_TABLES,
+        ROLLOUT_FIGURES,
+        ROLLOUT_PAGE,
 
 
 rule tables:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from backfire import rollout_config
 from backfire.config import cells, n_shards, one_of, probes_of, validate
 from backfire.errors import UserError
 
@@ -22,6 +23,15 @@ def default(root: Path) -> dict[str, Any]:
 
 def test_the_default_config_is_valid(default: dict[str, Any]) -> None:
     validate(default, "config.yaml")
+
+
+def test_rollouts_lie_over_the_default_config(default: dict[str, Any], root: Path) -> None:
+    text = (root / "config.rollouts.yaml").read_text(encoding="utf-8")
+    config = {**default, **yaml.safe_load(text)}
+    validate(config, "config.rollouts.yaml")
+    assert rollout_config.cells(config) == [("smollm2-135m", "toolshed")]
+    assert len(rollout_config.files(config, "rollouts", "smollm2-135m", "toolshed")) == 6 * 2
+    assert len(rollout_config.files(config, "branches", "smollm2-135m", "toolshed")) == 6 * 5
 
 
 def variants(config: dict[str, Any]) -> None:

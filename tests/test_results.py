@@ -71,11 +71,25 @@ def test_time_spent_on_shards_of_an_earlier_configuration_does_not_count(tmp_pat
         ("score_core/gone/e/0.tsv", 100),
         ("score_gone/a/e/0.tsv", 1000),
         ("measure/a/e.tsv", 5),
+        ("roll_out/a/e/drop/greedy.tsv", 7),
+        ("roll_out/a/e/drop/seed1.tsv", 10),
+        ("roll_out/a/e/gone/greedy.tsv", 10),
+        ("branch_out/a/e/drop/seed1.tsv", 3),
+        ("score_own_failures/a/e.tsv", 2),
+        ("score_own_failures/gone/e.tsv", 10),
     ]:
         write_text(tmp_path / path, text.format(seconds))
-    steps = reporting.steps(tmp_path, OUTLINE).set_index("step")
-    assert dict(steps["seconds"]) == {"measure": 5.0, "score_core": 1.0}
-    assert dict(steps["jobs"]) == {"measure": 1, "score_core": 1}
+    entry = {"harnesses": ["verbatim", "drop"], "samples": 0, "branches": {"samples": 1}}
+    rollouts = {"models": ["a"], "rollouts": {"e": entry}}
+    steps = reporting.steps(tmp_path, OUTLINE, rollouts).set_index("step")
+    assert dict(steps["seconds"]) == {
+        "branch_out": 3.0,
+        "measure": 5.0,
+        "roll_out": 7.0,
+        "score_core": 1.0,
+        "score_own_failures": 2.0,
+    }
+    assert set(steps["jobs"]) == {1}
 
 
 def test_a_run_whose_scores_do_not_hold_says_so_at_its_end(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,12 +14,17 @@ import pytest
 
 from backfire import rollouts as loop
 from backfire.chat import Chat
-from backfire.conditions import INSTRUCTION, describe
+from backfire.conditions import CONDITIONS, INSTRUCTION, Context, Message, before, describe
+from backfire.conditions.registry import Condition
 from backfire.decoding import Turn, Written
+from backfire.environments.coderepair.tasks import FILES
 from backfire.estimates import Statistics
 from backfire.harnesses import HARNESSES, Harness
+from backfire.items import Item
 from backfire.models import load_network, stop_ids
 from backfire.play import Playground, playground
+from backfire.replies import writes_a_speaker
+from backfire.rollout_config import faults
 from backfire.rollout_metrics import (
     METRICS,
     OUTCOME_SCHEMA,
@@ -130,6 +136,32 @@ def test_a_condition_makes_a_harness(
         run(ground, chat, monkeypatch, Harness("early", "fail_early"), [BAD, "finish()"], task=1)
 
 
+def test_a_harness_of_ones_own_in_rollouts_and_in_the_branch_study(
+    ground: Playground, chat: Chat, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A condition, which writes the record, and the line that names it."""
+
+    def whispered(item: Item, ctx: Context) -> list[Message]:
+        said = (item.error_family or "").replace("_", " ")
+        return [*before(item), {"role": "user", "content": f"psst: {said}"}]
+
+    own = Condition("fail_whispered", "the family alone", whispered)
+    monkeypatch.setitem(CONDITIONS, "fail_whispered", own)
+    harness = Harness("whispering", "fail_whispered", instruct=True)
+    monkeypatch.setitem(HARNESSES, "whispering", harness)
+    entry = {"harnesses": ["verbatim", "whispering"]}
+    config = {"environments": {"e": {"kind": "toolshed"}}, "rollouts": {"e": entry}, "models": {}}
+    assert list(faults(config)) == []
+    rollout, prompts = run(ground, chat, monkeypatch, harness, [BAD, BAD, "finish()"])
+    assert prompts[-1].count("psst: unexpected argument") == 2
+    assert BAD not in prompts[-1] and INSTRUCTION in prompts[-1]
+    starts = starting(ground, 1, {"solved": 2})
+    branches = after_first_failure(ground, starts, tabulate([rollout]).to_pandas())
+    [branch] = play(ground, branches, harness, Decoding(1), chat, None, frozenset())
+    assert Script.prompts[0].count("psst: unexpected argument") == 1
+    assert len(branch.steps) == 1
+
+
 def test_why_a_rollout_ends(
     ground: Playground, chat: Chat, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -147,6 +179,41 @@ def test_why_a_rollout_ends(
     rollout, _ = run(ground, chat, monkeypatch, harness, [BAD], steps=30)
     assert rollout.stop == "window"
     assert 1 <= len(rollout.steps) < 30
+
+
+@pytest.fixture(scope="module")
+def repair(tmp_path_factory: pytest.TempPathFactory) -> Playground:
+    """CodeRepair on six of the built-in problems, three of them shown solved."""
+    rows = json.loads(FILES["builtin"].read_text(encoding="utf-8"))[:6]
+    path = tmp_path_factory.mktemp("problems") / "six.json"
+    path.write_text(json.dumps(rows), encoding="utf-8")
+    return playground("coderepair", {"problems": "mbpp", "path": str(path)}, seed=1)
+
+
+@pytest.mark.parametrize("name", ["verbatim", "abstract", "drop"])
+def test_programs_are_run_until_one_passes(
+    repair: Playground, chat: Chat, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    broken = "def nothing_of_the_kind():\n    return 17"
+    right = gold(repair)
+    texts = [f"Here it is:\n```python\n{broken}\n```", "no program at all", right]
+    rollout, prompts = run(repair, chat, monkeypatch, HARNESSES[name], texts)
+    assert rollout.stop == "solved"
+    first, second, third = rollout.steps
+    assert (first["ok"], first["readable"], first["action"]) == (False, True, broken)
+    assert first["error_family"] == "name_error"
+    assert "NameError" in first["observation"]
+    assert (second["ok"], second["readable"]) == (False, False)
+    assert third["ok"] and third["solved"]
+    last = prompts[-1]
+    assert (broken in last, first["observation"] in last) == (name == "verbatim",) * 2
+    assert last.count(describe(None, "name_error")) == (name == "abstract")
+    for shown in repair.demonstrations[:2]:
+        assert shown.goal in last and shown.turns[0].action in last
+        assert shown.goal not in {task.goal for task in repair.tasks}
+    assert (prompts[0] == last) == (name == "drop")
+    outcomes = replay(repair, rollout.start, [step["action"] for step in rollout.steps])
+    assert [o.observation for _, o in outcomes] == [s["observation"] for s in rollout.steps]
 
 
 def test_demonstrations_come_from_another_world(ground: Playground) -> None:
@@ -236,6 +303,7 @@ def steps_of(task: str, *turns: tuple[str, bool], stop: str = "steps") -> pd.Dat
             "canonical": action.lower(),
             "ok": ok,
             "solved": stop == "solved" and number == len(turns),
+            "finished": stop == "finished" and number == len(turns),
             "readable": action != "prose",
             "ending": "stop",
             "prompt_tokens": 10 * number,
@@ -261,6 +329,7 @@ def test_what_is_counted() -> None:
     found = per_rollout(marked(steps, KEYS), KEYS).set_index("task_id")
     first = found.loc["t1"]
     assert (first["failed"], first["exact"], first["canonical"]) == (4, 2, 3)
+    assert (first["exact_failed"], first["canonical_failed"]) == (2, 3)
     assert (first["opportunities"], first["again"], first["later"]) == (4, 1, 4)
     assert first["loop"] and not first["success"]
     assert first["exact_share"] == 0.5
@@ -275,6 +344,9 @@ def test_what_is_counted() -> None:
         {"model": "m", "environment": "e", "study": "rollouts"},
     ).set_index("metric")
     assert estimates.loc["exact_repeat_rate", "mean"] == pytest.approx(2 / 5)
+    assert estimates.loc["canonical_repeat_rate", "mean"] == pytest.approx(3 / 5)
+    assert estimates.loc["canonical_repeats_per_rollout", "mean"] == pytest.approx(3 / 8)
+    assert estimates.loc["canonical_repeats_per_opportunity", "mean"] == pytest.approx(3 / 5)
     assert estimates.loc["repeats_per_rollout", "mean"] == pytest.approx(0.25)
     assert list(estimates.loc["repeats_per_rollout", ["n", "n_clusters"]]) == [2, 2]
     assert estimates.loc["repeats_per_opportunity", "mean"] == pytest.approx(2 / 5)
@@ -294,6 +366,35 @@ def test_a_branch_counts_the_failure_that_it_starts_from() -> None:
     assert list(rows["within_1"]) == [False, False]
     assert list(rows["within_2"]) == [True, False]
     assert set(branch_metrics(2)) >= {"repeat", "valid", "success_within_2"}
+
+
+def test_a_repeat_that_succeeds_is_no_failed_action_that_was_repeated() -> None:
+    steps = steps_of("t1", ("x", False), ("y", True), ("x", True), ("x", False))
+    [row] = per_rollout(marked(steps, KEYS), KEYS).to_dict("records")
+    assert (row["failed"], row["exact"], row["exact_failed"]) == (2, 2, 1)
+    assert row["exact_share"] == 0.5
+
+
+def test_to_be_done_is_no_valid_call() -> None:
+    steps = pd.concat(
+        [
+            steps_of("t1", ("finish()", True), stop="finished"),
+            steps_of("t2", ("y", True), ("z", False)),
+            steps_of("t3", ("z", False)),
+            steps_of("t4", ("y", True), stop="solved"),
+        ]
+    )
+    failed = pd.DataFrame({"task_id": ["t1", "t2", "t3", "t4"], "action": "x", "canonical": "x"})
+    rows = per_rollout(marked(steps, KEYS, failed), KEYS, attempts=1).set_index("task_id")
+    assert list(rows["first_valid"]) == [False, True, False, True]
+    assert list(rows["first_finish"]) == [True, False, False, False]
+
+
+def test_who_speaks() -> None:
+    for text in ("User: do it", "f()\nUser: and?", "f()\nassistant: g()", "\n Result: 4"):
+        assert writes_a_speaker(text), text
+    for text in ("Assistant: f()", 'f(text="User: no")', "tool call: f()", "f()\ng()"):
+        assert not writes_a_speaker(text), text
 
 
 def test_a_contrast_is_paired_within_tasks() -> None:

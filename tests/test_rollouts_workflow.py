@@ -68,10 +68,22 @@ def test_everything_that_is_promised_is_there(finished: Study) -> None:
     assert made["generated_tokens"] > 0
 
 
-def test_no_more_is_asked_of_the_default_target(finished: Study) -> None:
+def test_rollouts_are_a_part_of_all(finished: Study) -> None:
     jobs = finished.planned("all")
-    assert jobs and not {job for job in jobs if "roll" in job or "branch" in job or "own" in job}
+    assert "make_report" in jobs
+    assert not {job for job in jobs if "roll" in job or "branch" in job or "own" in job}
     assert "Nothing to be done" in finished.run("rollouts")
+
+
+def test_the_report_has_their_section(finished: Study) -> None:
+    finished.run("all")
+    page = (finished.folder / "results/report.html").read_text(encoding="utf-8")
+    section = page.partition('id="rollouts"')[2].partition("</section>")[0]
+    assert "2 tasks of up to 2 turns under 2 harnesses" in section
+    for table in ("table8_toolshed", "own_failures", "rollout_speed"):
+        assert f"tables/{table}.csv" in section
+    assert section.count("data:image/svg+xml") == 6, "three figures, light and dark"
+    assert "roll_out" in page, "time and memory of its jobs"
 
 
 TARGETS = [

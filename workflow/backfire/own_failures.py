@@ -52,36 +52,3 @@ def own_items(
             if action:
                 items.setdefault((item.task_id, item.history, action), item)
     return list(items.values())
-
-
-def by_family(
-    items: Sequence[Item], repeated: Mapping[str, float], perturbed: pd.DataFrame
-) -> pd.DataFrame:
-    """Repetition of own failures beside the G of perturbed items of other tasks, by error family.
-
-    Args:
-        items: own failures.
-        repeated: by item, how often the action was repeated right after it, from 0 to 1.
-        perturbed: rows of `measures.MEASURE_SCHEMA` of the probe on the same environment.
-
-    Returns:
-        `error_family failures repeat_rate perturbed_items G`, the families that both have.
-    """
-    gains = perturbed[perturbed["measure"] == "G"]
-    rows = []
-    for family in sorted({item.error_family for item in items if item.error_family}):
-        own = [item for item in items if item.error_family == family and item.item_id in repeated]
-        tasks = {item.task_id for item in own}
-        others = gains[(gains["error_family"] == family) & ~gains["task_id"].isin(tasks)]
-        if own and len(others):
-            rows.append(
-                {
-                    "error_family": family,
-                    "failures": len(own),
-                    "repeat_rate": sum(repeated[item.item_id] for item in own) / len(own),
-                    "perturbed_items": len(others),
-                    "G": float(others["value"].mean()),
-                }
-            )
-    columns = ["error_family", "failures", "repeat_rate", "perturbed_items", "G"]
-    return pd.DataFrame(rows, columns=columns)

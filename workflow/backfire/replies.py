@@ -14,9 +14,9 @@ _LABEL = r"(?:(?:assistant|action|answer|call|output|reply|response|tool call)(?
 _CALL = re.compile(rf"\s*{_LABEL}(?:```[a-z]*(?:\n|$)\s*|`*)", re.IGNORECASE)
 _PROGRAM = re.compile(rf"\s*{_LABEL}(?=\S)", re.IGNORECASE)
 _FENCED = re.compile(r"```[^\n`]*\n(.*?)(?:\n?```|$)", re.DOTALL)
-_SPEAKER = re.compile(
-    r"^\s*(?:user|human|assistant|system|tool|observation|result)\s*:", re.I | re.M
-)
+_OTHER = "user|human|system|tool|observation|result"
+_BEGINS = re.compile(rf"\s*(?:{_OTHER})\s*:", re.IGNORECASE)
+_GOES_ON = re.compile(rf"\n\s*(?:assistant|{_OTHER})\s*:", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -35,8 +35,9 @@ class Reply:
 
 
 def writes_a_speaker(text: str) -> bool:
-    """Whether a turn goes on as somebody else, after a first line that is the model's own."""
-    return _SPEAKER.search(text.lstrip().partition("\n")[2]) is not None
+    """Whether a turn begins as somebody else, or goes on as a further turn under a label."""
+    text = text.lstrip()
+    return _BEGINS.match(text) is not None or _GOES_ON.search(text) is not None
 
 
 def _line(text: str) -> tuple[str, bool]:

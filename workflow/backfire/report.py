@@ -70,7 +70,7 @@ KEYS = ["model", "environment", "group", "measure"]
 
 def _sources(inputs: ReportInputs) -> Callable[[Number], str]:
     """Where a number is found: the first table with its estimate, else the file of estimates."""
-    files: dict[tuple[str, ...], str] = {}
+    files = dict(inputs.places)
     for table in inputs.showing(*inputs.tables):
         if set(KEYS) <= set(table.data.columns):
             for key in table.data[KEYS].itertuples(index=False, name=None):

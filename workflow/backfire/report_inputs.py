@@ -11,6 +11,7 @@ import pandas as pd
 from backfire.export import Renderer
 from backfire.items import Item
 from backfire.tabular import Table
+from backfire.verdict import Sentence
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,7 @@ class ReportInputs:
             by these names), one table per environment; their files are `tables/{name}.csv`.
         claims: what the comparison with the published study allows one to say.
         trends: what the fits against the size of the model allow one to say.
+        rollouts: what rollouts allow one to say of each model and environment, under its heading.
         checks: the re-check of stored scores by the plain loop, one row per model and
             environment, shown as it is; a column `ok` decides the sentence.
         steps: one row per kind of job, such as `step jobs seconds memory_mb`.
@@ -37,6 +39,7 @@ class ReportInputs:
         confidence: of the intervals.
         source: the file, relative to the page, that holds every estimate, for numbers that
             stand in none of the tables.
+        places: by (model, environment, group, measure), the files of other numbers.
     """
 
     estimates: pd.DataFrame
@@ -48,6 +51,7 @@ class ReportInputs:
     tables: Mapping[str, Sequence[Table]] = field(default_factory=dict)
     claims: Sequence[str] = ()
     trends: Sequence[str] = ()
+    rollouts: Sequence[tuple[str, Sequence[Sentence]]] = ()
     checks: pd.DataFrame = field(default_factory=pd.DataFrame)
     steps: pd.DataFrame = field(default_factory=pd.DataFrame)
     versions: Mapping[str, str] = field(default_factory=dict)
@@ -55,6 +59,7 @@ class ReportInputs:
     margin: float | None = None
     confidence: float = 0.95
     source: str = "tables/estimates.csv"
+    places: Mapping[tuple[str, ...], str] = field(default_factory=dict)
 
     def showing(self, *names: str) -> list[Table]:
         """The tables of these names, those that there are."""

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 import yaml
 
-from backfire import replication, scaling
+from backfire import replication, rollout_config, scaling
 from backfire.catalogue import build_tables, figure_stems
 from backfire.cells import Study
 from backfire.chat import Chat
@@ -17,6 +17,8 @@ from backfire.models import folder_of
 from backfire.provenance import versions
 from backfire.report_inputs import ReportInputs
 from backfire.results import Results
+from backfire.rollout_page import Page
+from backfire.rollout_verdict import places
 from backfire.storage import read_json
 from backfire.summary import terminal
 
@@ -27,9 +29,17 @@ def study_of(results: Results) -> Study:
     return Study(results.estimates, margin, results.statistics.confidence)
 
 
-def gather(results: Results, config: Mapping[str, Any]) -> ReportInputs:
-    """All that the report shows; figures, checks and benchmarks must lie in the results folder."""
+def gather(
+    results: Results, config: Mapping[str, Any], rollouts: Mapping[str, Any]
+) -> ReportInputs:
+    """All that the report shows; figures, checks and benchmarks must lie in the results folder.
+
+    Args:
+        rollouts: what `rollout_config.outline` says of the study.
+    """
     folder = results.folder
+    acted = Page(folder, rollouts, results.cells, results.statistics)
+    names = {label: model for model, label in acted.labels.items()}
     return ReportInputs(
         estimates=results.estimates,
         cards=results.cards,
@@ -40,13 +50,18 @@ def gather(results: Results, config: Mapping[str, Any]) -> ReportInputs:
         },
         figures={
             name: (folder / "figures" / f"{name}.svg").read_text(encoding="utf-8")
-            for name in figure_stems(results.outline)
+            for name in (
+                *figure_stems(results.outline),
+                *(rollout_config.FIGURES if acted.cells else ()),
+            )
         },
-        tables=build_tables(results),
+        tables={**build_tables(results), **acted.shown},
         claims=replication.claims(results.comparison, results.labels),
         trends=_trends(results),
+        rollouts=acted.said(),
+        places=places(acted.tables, names),
         checks=_checks(results),
-        steps=steps(folder / "benchmarks", results.outline),
+        steps=steps(folder / "benchmarks", results.outline, rollouts),
         versions=versions(),
         config=yaml.safe_dump(dict(config), sort_keys=False, allow_unicode=True),
         margin=results.outline["equivalence_margin"],
@@ -72,10 +87,10 @@ def _checks(results: Results) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def steps(folder: Path, outline: Mapping[str, Any]) -> pd.DataFrame:
+def steps(folder: Path, outline: Mapping[str, Any], rollouts: Mapping[str, Any]) -> pd.DataFrame:
     """Time and memory by kind of job, from Snakemake's benchmark files in `folder`.
 
-    Jobs of shards that the study no longer has are left out.
+    Jobs of shards and rollouts that the study no longer has are left out.
 
     Returns:
         Columns `step`, `jobs`, `seconds` and `cpu_seconds` (sums), `peak_memory_mb`.
@@ -83,7 +98,7 @@ def steps(folder: Path, outline: Mapping[str, Any]) -> pd.DataFrame:
     paths = [
         path
         for path in sorted(folder.rglob("*.tsv"))
-        if _current(path.relative_to(folder), outline)
+        if _current(path.relative_to(folder), outline, rollouts)
     ]
     if not paths:
         return pd.DataFrame()
@@ -104,14 +119,25 @@ def steps(folder: Path, outline: Mapping[str, Any]) -> pd.DataFrame:
     ).reset_index()
 
 
-def _current(path: Path, outline: Mapping[str, Any]) -> bool:
-    """Whether a benchmark is of a job that the study has; only scoring jobs come and go."""
-    step = path.parts[0]
-    if not step.startswith("score_") or len(path.parts) != 4:
-        return True
-    _, model, environment, _ = path.parts
-    shards = outline["shards"].get(step.removeprefix("score_"), {}).get(environment, 0)
-    return [model, environment] in outline["cells"] and int(path.stem) < shards
+def _current(path: Path, outline: Mapping[str, Any], rollouts: Mapping[str, Any]) -> bool:
+    """Whether a benchmark is of a job that the study has; those of scores and rollouts come and go.
+
+    Args:
+        path: below the folder of benchmarks.
+    """
+    match path.parts:
+        case (("roll_out" | "branch_out") as step, model, environment, harness, decoding):
+            study = "rollouts" if step == "roll_out" else "branches"
+            cell = (model, environment)
+            name = f"{study}/{model}/{environment}/{harness}/{Path(decoding).stem}.parquet"
+            known = rollout_config.cells(rollouts)
+            return cell in known and name in rollout_config.files(rollouts, study, *cell)
+        case ("score_own_failures", model, environment):
+            return (model, Path(environment).stem) in rollout_config.cells(rollouts)
+        case (step, model, environment, shard) if step.startswith("score_"):
+            shards = outline["shards"].get(step.removeprefix("score_"), {}).get(environment, 0)
+            return [model, environment] in outline["cells"] and int(Path(shard).stem) < shards
+    return True
 
 
 def closing_summary(results: Results) -> str:

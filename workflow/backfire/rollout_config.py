@@ -24,7 +24,7 @@ TABLES = (
 )
 """The tables of each environment, by the stem of their files less its name."""
 
-OVERALL_TABLES = ("rollout_families", "rollout_speed")
+OVERALL_TABLES = ("own_failures", "rollout_families", "rollout_models", "rollout_speed")
 FIGURES = ("rollouts", "retries", "own_failures")
 
 
@@ -79,12 +79,21 @@ def steps(config: Config, environment: str, study: str) -> int:
 
 
 def files(config: Config, study: str, model: str, environment: str) -> list[str]:
-    """The step tables of a model on an environment."""
+    """The step tables of a model on an environment, below the results folder.
+
+    Args:
+        study: `rollouts` or `branches`.
+    """
     return [
-        f"results/{study}/{model}/{environment}/{harness}/{decoding}.parquet"
+        f"{study}/{model}/{environment}/{harness}/{decoding}.parquet"
         for harness in harnesses(config, environment)
         for decoding in decodings(config, environment, study)
     ]
+
+
+def outline(config: Config) -> dict[str, Any]:
+    """What is shown of rollouts depends on this part of the configuration, and reads as it."""
+    return {"models": list(config["models"]), "rollouts": config.get("rollouts", {})}
 
 
 def faults(config: Config) -> Iterator[str]:

@@ -11,7 +11,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from backfire.figures import Labels, legend, nothing, panels, two_lines
-from backfire.style import INK, series_mark
+from backfire.own_comparison import Difference, baselines
+from backfire.style import INK, Mark, series_mark
+
+Case = tuple[str, str]
+"""A model and an environment."""
 
 SHOWN = {
     "success": "success",
@@ -101,44 +105,83 @@ def _curves(ax: Axes, rows: pd.DataFrame) -> None:
     sns.despine(ax=ax)
 
 
+KINDS = {
+    "perturbed": Mark("perturbed items", "#56B4E9", "o"),
+    "own": Mark("own failures", "#D55E00", "D"),
+}
+
+
 def own_and_perturbed(
-    own: Mapping[tuple[str, str], pd.DataFrame],
-    perturbed: Mapping[tuple[str, str], pd.DataFrame],
+    own: Mapping[Case, pd.DataFrame],
+    perturbed: Mapping[Case, pd.DataFrame],
+    differences: Mapping[Case, Difference],
+    families: pd.DataFrame,
     labels: Labels,
 ) -> Figure:
-    """G against the baseline probability: what the model really did, and the perturbed items.
+    """G against the baseline, of what the model really did and of perturbed items; and whether
+    the latter predict what rollouts repeat, by error family.
 
     Args:
         own, perturbed: by (model, environment), rows of `measures.MEASURE_SCHEMA`.
+        differences: the comparison at one baseline.
+        families: rows of `own_comparison.by_family` with `model` and `environment`.
     """
     cases = [case for case, rows in own.items() if len(rows)]
     if not cases:
         return nothing("No model failed by itself.")
-    with panels(len(cases), 1, 5.4, 0.6 + 3.2 * len(cases)) as (figure, axes):
-        for ax, (model, environment) in zip(axes[:, 0], cases, strict=True):
-            groups = {
-                "perturbed items": (perturbed.get((model, environment)), "#56B4E9", "o"),
-                "own failures": (own[model, environment], "#D55E00", "D"),
-            }
-            for name, (rows, colour, marker) in groups.items():
-                if rows is not None and len(rows):
-                    _cloud(ax, rows, name, colour, marker)
-            ax.axhline(0, color=INK, linewidth=0.9)
-            ax.set(xlabel="log P(failed call | pre), nats", ylabel="G, nats (< 0: backfires)")
-            ax.set_title(f"{two_lines(labels[model])}\n{environment}")
-            sns.despine(ax=ax)
+    with panels(len(cases), 2, 8.6, 0.8 + 3.2 * len(cases)) as (figure, axes):
+        for (left, right), case in zip(axes, cases, strict=True):
+            model, environment = case
+            for kind, frames in (("perturbed", perturbed), ("own", own)):
+                if case in frames and len(frames[case]):
+                    _cloud(left, frames[case], kind, differences.get(case))
+            left.axhline(0, color=INK, linewidth=0.9)
+            left.set(xlabel="log P(failed call | pre), nats", ylabel="G, nats (< 0: backfires)")
+            left.set_title(f"{two_lines(labels[model])}\n{environment}")
+            if len(families):
+                rows = families[
+                    (families["model"] == model) & (families["environment"] == environment)
+                ]
+                _families(right, rows)
+            right.set(xlabel="G of perturbed items of the family, nats", ylim=(-0.05, 1.05))
+            right.set_ylabel("own failures repeated at once")
+            right.set_title("by error family")
+            for ax in (left, right):
+                sns.despine(ax=ax)
         legend(figure, axes.flat, columns=2)
     return figure
 
 
-def _cloud(ax: Axes, rows: pd.DataFrame, name: str, colour: str, marker: str) -> None:
-    wide = rows[rows["measure"].isin(["logprob_pre", "G"])].pivot(
-        index="item_id", columns="measure", values="value"
-    )
-    wide = wide.dropna()
-    ax.plot(wide["logprob_pre"], wide["G"], marker, color=colour, markersize=4.5,
-            markeredgecolor=INK, markeredgewidth=0.4, label=f"{name} (n={len(wide)})")  # fmt: skip
-    if len(wide) > 2 and np.ptp(wide["logprob_pre"]) > 0:
-        slope, start = np.polyfit(wide["logprob_pre"], wide["G"], 1)
-        ends = np.array([wide["logprob_pre"].min(), wide["logprob_pre"].max()])
-        ax.plot(ends, start + slope * ends, color=colour, linewidth=1.5)
+def _cloud(ax: Axes, measures: pd.DataFrame, kind: str, difference: Difference | None) -> None:
+    points, mark = baselines(measures), KINDS[kind]
+    ax.plot(points["logprob_pre"], points["G"], mark.marker, color=mark.colour, markersize=4.5,
+            markeredgecolor=INK, markeredgewidth=0.4,
+            label=f"{mark.label} (n={len(points)})")  # fmt: skip
+    if difference is not None and kind in difference.lines:
+        ax.plot(difference.ends, difference.lines[kind], color=INK, linewidth=2.6)
+        ax.plot(difference.ends, difference.lines[kind], color=mark.colour, linewidth=1.6)
+
+
+def _families(ax: Axes, rows: pd.DataFrame) -> None:
+    for at, row in enumerate(rows.to_dict("records")):
+        x, y = row["G_mean"], row["repeat_mean"]
+        mark = series_mark(row["error_family"].replace("_", " "), at)
+        ax.errorbar(
+            x,
+            y,
+            xerr=_arms(x, row["G_ci_low"], row["G_ci_high"]),
+            yerr=_arms(y, row["repeat_ci_low"], row["repeat_ci_high"]),
+            fmt=mark.marker,
+            color=mark.colour,
+            markersize=5,
+            capsize=2,
+            lw=1.0,
+            label=f"{mark.label} (n={row['repeat_n']})",
+        )
+
+
+def _arms(mean: float, low: float | None, high: float | None) -> list[list[float]]:
+    """The two arms of an interval; none where there is none."""
+    if low is None or high is None or not np.isfinite([low, high]).all():
+        return [[0.0], [0.0]]
+    return [[max(mean - low, 0.0)], [max(high - mean, 0.0)]]

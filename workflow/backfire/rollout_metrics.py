@@ -1,7 +1,8 @@
 """What is read off rollouts and branches: each metric is a sum over another, by rollout.
 
 A repeat is an action that has already failed in the same rollout: `exact` as text, `canonical`
-in the environment's one spelling. Intervals are those of the probe: a cluster bootstrap over
+in the environment's one spelling. A call is valid that parses, binds and succeeds; `finish()`
+acts on nothing, and is counted apart. Intervals are those of the probe: a cluster bootstrap over
 tasks; a contrast with `verbatim` resamples the same tasks of both.
 """
 
@@ -52,13 +53,23 @@ class Metric(NamedTuple):
 METRICS: dict[str, Metric] = {
     "success": Metric("the goal predicate held", "success"),
     "loop": Metric("the step limit was reached and a failed action was repeated", "loop"),
-    "exact_repeat_rate": Metric("exact repeats / failed actions", "exact", "failed"),
-    "canonical_repeat_rate": Metric("canonical repeats / failed actions", "canonical", "failed"),
+    "exact_repeat_rate": Metric(
+        "failed actions that repeat a failed one / failed actions", "exact_failed", "failed"
+    ),
+    "canonical_repeat_rate": Metric(
+        "the same in the environment's one spelling", "canonical_failed", "failed"
+    ),
     "repeats_per_rollout": Metric(
-        "mean over rollouts that failed of exact repeats / failed actions", "exact_share", "fails"
+        "mean over rollouts that failed of their exact repeat rate", "exact_share", "fails"
+    ),
+    "canonical_repeats_per_rollout": Metric(
+        "mean over rollouts that failed of their canonical repeat rate", "canonical_share", "fails"
     ),
     "repeats_per_opportunity": Metric(
         "exact repeats / turns after a first failure", "exact", "opportunities"
+    ),
+    "canonical_repeats_per_opportunity": Metric(
+        "canonical repeats / turns after a first failure", "canonical", "opportunities"
     ),
     "consecutive_repeats": Metric("turns that write the last action again", "again", "later"),
     "without_failure": Metric("no action failed", "clean"),
@@ -81,7 +92,8 @@ def branch_metrics(attempts: int) -> dict[str, Metric]:
     found = {
         "repeat": Metric("the next action is the failed one", "first_exact"),
         "canonical_repeat": Metric("the next action means the failed one", "first_canonical"),
-        "valid": Metric("the next action does not fail", "first_ok"),
+        "valid": Metric("the next action is a call, or a program, that succeeds", "first_valid"),
+        "finish": Metric("the next action is finish()", "first_finish"),
     }
     for number in range(1, attempts + 1):
         text = f"the goal predicate holds after {number} more attempts"
@@ -132,7 +144,11 @@ def per_rollout(marks: pd.DataFrame, keys: list[str], attempts: int = 0) -> pd.D
     """
     rows = []
     for names, steps in marks.groupby(keys, sort=False):
-        failed, last = int((~steps["ok"].astype(bool)).sum()), steps.iloc[-1]
+        failing, last = ~steps["ok"].astype(bool), steps.iloc[-1]
+        failed = int(failing.sum())
+        exact, canonical = (
+            int((steps[mark] & failing).sum()) for mark in ("exact", "canonical_repeat")
+        )
         row: dict[str, Any] = {
             **dict(zip(keys, names, strict=True)),
             "one": 1,
@@ -143,7 +159,10 @@ def per_rollout(marks: pd.DataFrame, keys: list[str], attempts: int = 0) -> pd.D
             "clean": failed == 0,
             "exact": steps["exact"].sum(),
             "canonical": steps["canonical_repeat"].sum(),
-            "exact_share": steps["exact"].sum() / max(failed, 1),
+            "exact_failed": exact,
+            "canonical_failed": canonical,
+            "exact_share": exact / max(failed, 1),
+            "canonical_share": canonical / max(failed, 1),
             "opportunities": steps["opportunity"].sum(),
             "again": steps["again"].sum(),
             "later": len(steps) - 1,
@@ -157,8 +176,9 @@ def per_rollout(marks: pd.DataFrame, keys: list[str], attempts: int = 0) -> pd.D
         }
         if attempts:
             first = steps.iloc[0]
-            row["first_exact"], row["first_ok"] = first["exact"], first["ok"]
-            row["first_canonical"] = first["canonical_repeat"]
+            row["first_exact"], row["first_canonical"] = first["exact"], first["canonical_repeat"]
+            row["first_finish"] = first["finished"]
+            row["first_valid"] = first["ok"] and not first["finished"]
             for number in range(1, attempts + 1):
                 row[f"within_{number}"] = bool(steps["solved"].iloc[:number].any())
         rows.append(row)

@@ -9,15 +9,19 @@ from typing import Any
 import pandas as pd
 
 from backfire.harnesses import GREEDY, REFERENCE
-from backfire.rollout_metrics import METRICS, marked
+from backfire.measures import find
+from backfire.own_comparison import Difference
+from backfire.rollout_metrics import METRICS, branch_metrics, marked
 from backfire.rollout_results import KEYS
 from backfire.tabular import Entry, Table, markdown, number
 
 UNITS = {name: "proportion" if metric.proportion else "count" for name, metric in METRICS.items()}
 
+FORMULAS = {name: metric.formula for name, metric in (METRICS | branch_metrics(20)).items()}
+
 TABLE_COLUMNS = {
     "table8": ("success", "loop", "exact_repeat_rate", "canonical_repeat_rate",
-               "repeats_per_opportunity", "without_failure"),
+               "repeats_per_rollout", "repeats_per_opportunity", "without_failure"),
     "table9": ("generated_tokens", "prompt_tokens", "context_tokens_per_step", "steps"),
     "rollout_faults": ("prose", "cut_off", "false_success", "speaker_turns",
                        "consecutive_repeats"),
@@ -75,7 +79,7 @@ def _table(
         name = labels[str(model)]
         printed.append((Entry(name), Entry(str(decoding)), Entry(str(harness)), *entries))
     heads = tuple(name.replace("_", " ") for name in metrics)
-    notes = [f"{name}: {METRICS[name].formula}." for name in metrics if name in METRICS]
+    notes = [f"{name}: {FORMULAS[name]}." for name in metrics if name in FORMULAS]
     caption = f"{title}: means over rollouts with intervals of the cluster bootstrap over tasks."
     return Table(
         stem, caption, ("model", "decoding", "harness", *heads), tuple(printed), own, tuple(notes)
@@ -83,19 +87,147 @@ def _table(
 
 
 def _entry(cell: Mapping[Any, Any] | None, metric: str, contrast: bool) -> Entry:
+    return printed(cell, UNITS.get(metric, "proportion"), signed=contrast)
+
+
+def printed(cell: Mapping[Any, Any] | None, unit: str, signed: bool) -> Entry:
+    """A mean with its interval and n; bold where a signed one's interval excludes zero.
+
+    Args:
+        cell: has `mean`, `ci_low`, `ci_high` and `n`.
+    """
     if cell is None or not cell["n"]:
         return Entry("—")
-    mean, low, high = (float(cell[key]) for key in ("mean", "ci_low", "ci_high"))
-    unit = UNITS.get(metric, "proportion")
-    shown = _shown(mean, unit)
+    mean, low, high = (float(_number(cell[key])) for key in ("mean", "ci_low", "ci_high"))
     between = "[no interval]"
     if not math.isnan(low):
         between = f"[{_shown(low, unit)}, {_shown(high, unit)}]"
-    return Entry(shown, mean, f"{between} n={cell['n']}", contrast and (low > 0 or high < 0))
+    return Entry(
+        _shown(mean, unit), mean, f"{between} n={cell['n']}", signed and (low > 0 or high < 0)
+    )
+
+
+def _number(value: float | None) -> float:
+    return math.nan if value is None else value
 
 
 def _shown(value: float, unit: str) -> str:
-    return number(value, unit) if unit == "proportion" else f"{value:.1f}".replace("-", "−")
+    return f"{value:.1f}".replace("-", "−") if unit == "count" else number(value, unit)
+
+
+def own_failures(frame: pd.DataFrame, differences: Mapping[tuple[str, str], Difference]) -> Table:
+    """What the record does to calls that a model made itself, beside perturbed ones.
+
+    Args:
+        frame: rows of `own_comparison.compare` with `model` and `environment`.
+        differences: by (model, environment) as in `frame`.
+    """
+    measures = tuple(dict.fromkeys(frame["measure"]))
+    rows = []
+    for names, cells in frame.groupby(["model", "environment", "failures"], sort=False):
+        by_measure = cells.set_index("measure").to_dict("index")
+        entries = [
+            printed(by_measure.get(name), find(name).unit, find(name).signed) for name in measures
+        ]
+        rows.append((*(Entry(str(name)) for name in names), *entries))
+    caption = (
+        "Failures that models made themselves, the first of each rollout, beside perturbed items: "
+        "means with intervals of the cluster bootstrap over tasks."
+    )
+    notes = [
+        f"{model} on {environment}, G of own failures less perturbed ones at the same "
+        f"log P(a | pre): {_said(one)}"
+        for (model, environment), one in differences.items()
+    ]
+    heads = ("model", "environment", "failures", *(name.replace("_", " ") for name in measures))
+    return Table("own_failures", caption, heads, tuple(rows), frame, tuple(notes))
+
+
+def _said(one: Difference) -> str:
+    counts = f"{one.n_own} own and {one.n_perturbed} perturbed"
+    if math.isnan(one.value):
+        return f"{one.status} ({counts})."
+    value, low, high = (number(x, "nats") for x in (one.value, one.low, one.high))
+    ends = " to ".join(number(end, "nats") for end in one.ends)
+    return f"{value} nats [{low}, {high}], {counts} with baselines from {ends}."
+
+
+def families(frame: pd.DataFrame, slopes: pd.DataFrame) -> Table:
+    """Own failures repeated in the next turn beside G of perturbed items of other tasks.
+
+    Args:
+        frame: rows of `own_comparison.by_family` with `model` and `environment`.
+        slopes: rows of `own_comparison.prediction_slopes` with the same.
+    """
+    rows = tuple(
+        (
+            Entry(row["model"]),
+            Entry(row["environment"]),
+            Entry(row["error_family"]),
+            *(
+                printed(
+                    {key: row[f"{name}_{key}"] for key in ("mean", "ci_low", "ci_high", "n")},
+                    unit,
+                    signed,
+                )
+                for name, unit, signed in (("repeat", "proportion", False), ("G", "nats", True))
+            ),
+        )
+        for row in frame.to_dict("records")
+    )
+    caption = (
+        "Own failures repeated in the next turn under verbatim, beside the mean G (nats) of "
+        "perturbed items of other tasks, by error family, with intervals of the cluster bootstrap "
+        "over tasks."
+    )
+    notes = [
+        f"{row['model']} on {row['environment']}, repetition on {row['predictor']} of the family's "
+        f"perturbed items in other tasks: {_slope(row)}"
+        for row in slopes.to_dict("records")
+    ]
+    heads = ("model", "environment", "error family", "repeated", "G of perturbed items")
+    return Table("rollout_families", caption, heads, rows, frame, tuple(notes))
+
+
+def by_model(compared: pd.DataFrame, outcomes: pd.DataFrame, labels: Mapping[str, str]) -> Table:
+    """G in the probe beside how often a first failure is repeated, one row a model.
+
+    Args:
+        compared: rows of `own_comparison.compare` with `model` and `environment`.
+        outcomes: rows of `rollout_metrics.OUTCOME_SCHEMA`.
+    """
+    gains = compared[(compared["failures"] == "perturbed") & (compared["measure"] == "G")]
+    repeats = outcomes[
+        (outcomes["study"] == "branches")
+        & (outcomes["harness"] == REFERENCE)
+        & (outcomes["metric"] == "repeat")
+        & ~outcomes["contrast"]
+    ].assign(measure=lambda rows: "repeat, " + rows["decoding"])
+    columns = ["model", "environment", "measure", "mean", "ci_low", "ci_high", "n", "n_clusters",
+               "status"]  # fmt: skip
+    frame = pd.concat([gains, repeats], ignore_index=True)[columns]
+    heads = tuple(dict.fromkeys(frame["measure"]))
+    rows = []
+    for (model, environment), cells in frame.groupby(["model", "environment"], sort=False):
+        found = cells.set_index("measure").to_dict("index")
+        entries = [
+            printed(found.get(name), "nats" if name == "G" else "proportion", signed=name == "G")
+            for name in heads
+        ]
+        rows.append((Entry(labels[str(model)]), Entry(str(environment)), *entries))
+    caption = (
+        "G of the probe beside how often the action that failed first is written again in the next "
+        "turn under verbatim, by model."
+    )
+    return Table("rollout_models", caption, ("model", "environment", *heads), tuple(rows), frame)
+
+
+def _slope(row: Mapping[Any, Any]) -> str:
+    counts = f"{row['n']} failures in {row['n_families']} families"
+    if row["status"] != "ok":
+        return f"{row['status']} ({counts})."
+    slope, low, high = (f"{row[key]:.3f}".replace("-", "−") for key in ("slope", "t_low", "t_high"))
+    return f"slope {slope} [{low}, {high}], {counts}."
 
 
 RULE = (
@@ -133,5 +265,5 @@ def _turn(cell: pd.DataFrame) -> Entry:
     mark = "↻ " if row["exact"] else ("" if row["ok"] else "✗ ")
     action = str(row["action"])
     shown = action if len(action) <= 120 else f"{action[:120]}…"
-    ended = f" ({row['stop']})" if row["stop"] else ""
+    ended = f" ({row['stop']})" if pd.notna(row["stop"]) else ""
     return Entry(f"{mark}{shown}{ended}")

@@ -157,6 +157,15 @@ def tokens(inputs: ReportInputs, study: Study) -> Values | None:
     return {} if "tokens" in inputs.figures else None
 
 
+def rollouts(inputs: ReportInputs, study: Study) -> Values | None:
+    """What models do when they act by themselves, where they did."""
+    return _if_any(
+        said=inputs.rollouts,
+        tables=inputs.showing("rollouts"),
+        tucked=inputs.showing("rollouts_more"),
+    )
+
+
 def replication(inputs: ReportInputs, study: Study) -> Values | None:
     return _if_any(
         claims=inputs.claims,
@@ -245,6 +254,7 @@ SECTIONS: tuple[Section, ...] = (
     Section("families", "By kind of error", families),
     Section("sizes", "Against the size of the model", sizes),
     Section("tokens", "Which tokens gain", tokens),
+    Section("rollouts", "When the model acts by itself", rollouts),
     Section("replication", "Beside the published study", replication),
     Section("items", "Three items, as the model saw them", items),
     Section("numbers", "All numbers", numbers),

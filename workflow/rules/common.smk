@@ -12,7 +12,7 @@ sys.path.insert(0, str(Path(workflow.basedir) / "workflow"))
 
 from backfire import config as study
 from backfire import bundles, catalogue, chat_templates, jobs, locks, memory, pins
-from backfire import planning, progress
+from backfire import planning, progress, rollout_config
 from backfire import models as model_library
 from backfire.environments.coderepair.tasks import FILES as PROBLEM_FILES
 from backfire.digests import code_digest, digest_of, files_digest
@@ -186,6 +186,12 @@ def shards_of(model, environment):
         for shard in range(study.n_shards(config, probe, environment))
         for path in study.shard_files(config, probe, model, environment, shard)
     ]
+
+
+def steps_of(kind, model, environment):
+    """Every table of steps of a model's rollouts, or branches, on an environment."""
+    files = rollout_config.files(config, kind, model, environment)
+    return [f"results/{path}" for path in files]
 
 
 def score_shards(wildcards):

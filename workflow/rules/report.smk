@@ -26,6 +26,8 @@ rule make_report:
         STUDY_INPUTS,
         TABLES,
         FIGURES,
+        ROLLOUT_INPUTS,
+        ROLLOUT_FIGURES,
         per_cell("results/checks/{model}/{environment}.json"),
     output:
         page=report(
@@ -43,6 +45,7 @@ rule make_report:
         "../../envs/report.yaml"
     params:
         outline=OUTLINE,
+        rollouts=rollout_config.outline(config),
         code=digest_of("backfire.reporting", "backfire.report"),
         templates=files_digest(Path(workflow.basedir) / "workflow/backfire/templates"),
     script:

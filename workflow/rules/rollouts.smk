@@ -1,8 +1,19 @@
 # Rollouts and the branch study: one job, and one file, for each harness and decoding.
-from backfire import rollout_config
 from backfire.harnesses import HARNESSES
 
 ROLLOUT_CELLS = rollout_config.cells(config)
+# What the tables, the figures and the report read of rollouts, as `rollout_page.Page` finds it.
+ROLLOUT_INPUTS = [
+    *[f"results/outcomes/{m}/{e}.parquet" for m, e in ROLLOUT_CELLS],
+    *[path for cell in ROLLOUT_CELLS for path in steps_of("rollouts", *cell)],
+    *expand(
+        "results/own_failures/{cell}/{name}.parquet",
+        cell=[f"{m}/{e}" for m, e in ROLLOUT_CELLS],
+        name=["items", "measures"],
+    ),
+    *[f"results/measures/{m}/{e}.parquet" for m, e in ROLLOUT_CELLS if (m, e) in CELLS],
+    *expand("results/models/{model}/model.json", model=study.models_in(ROLLOUT_CELLS)),
+]
 ROLLOUT_TABLES = expand(
     "results/tables/{stem}.{suffix}",
     stem=rollout_config.table_stems(config),
@@ -13,6 +24,7 @@ ROLLOUT_FIGURES = expand(
     name=rollout_config.FIGURES if ROLLOUT_CELLS else [],
     suffix=["pdf", "png", "svg"],
 )
+ROLLOUT_PAGE = ["results/rollouts.md"] if ROLLOUT_CELLS else []
 
 
 rule roll_out:
@@ -139,11 +151,11 @@ rule score_own_failures:
 
 rule estimate_rollouts:
     input:
-        rollouts=lambda wildcards: rollout_config.files(
-            config, "rollouts", wildcards.model, wildcards.environment
+        rollouts=lambda wildcards: steps_of(
+            "rollouts", wildcards.model, wildcards.environment
         ),
-        branches=lambda wildcards: rollout_config.files(
-            config, "branches", wildcards.model, wildcards.environment
+        branches=lambda wildcards: steps_of(
+            "branches", wildcards.model, wildcards.environment
         ),
     output:
         "results/outcomes/{model}/{environment}.parquet",
@@ -163,21 +175,7 @@ rule estimate_rollouts:
 
 rule show_rollouts:
     input:
-        [f"results/outcomes/{m}/{e}.parquet" for m, e in ROLLOUT_CELLS],
-        [
-            path
-            for model, environment in ROLLOUT_CELLS
-            for path in rollout_config.files(config, "rollouts", model, environment)
-        ],
-        [f"results/own_failures/{m}/{e}/measures.parquet" for m, e in ROLLOUT_CELLS],
-        [
-            f"results/measures/{m}/{e}.parquet"
-            for m, e in ROLLOUT_CELLS
-            if (m, e) in CELLS
-        ],
-        expand(
-            "results/models/{model}/model.json", model=study.models_in(ROLLOUT_CELLS)
-        ),
+        ROLLOUT_INPUTS,
     output:
         ROLLOUT_TABLES,
         ROLLOUT_FIGURES,
@@ -187,8 +185,9 @@ rule show_rollouts:
     conda:
         "../../envs/figures.yaml"
     params:
-        cells=ROLLOUT_CELLS,
-        cells_of_probe=CELLS,
+        outline=rollout_config.outline(config),
+        probed=CELLS,
+        statistics=study.statistics(config),
         code=digest_of("backfire.rollout_page"),
     script:
         "../scripts/rollout_page.py"
@@ -198,4 +197,4 @@ rule rollouts:
     input:
         ROLLOUT_TABLES,
         ROLLOUT_FIGURES,
-        "results/rollouts.md" if ROLLOUT_CELLS else [],
+        ROLLOUT_PAGE,

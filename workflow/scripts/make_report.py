@@ -11,5 +11,6 @@ with job(snakemake):
     from backfire.storage import write_text
 
     results = Results(Path("results"), snakemake.params.outline)
-    write_text(snakemake.output.page, render(gather(results, snakemake.config)))
+    page = render(gather(results, snakemake.config, snakemake.params.rollouts))
+    write_text(snakemake.output.page, page)
     write_text(snakemake.output.summary, closing_summary(results))
