@@ -30,6 +30,7 @@ FILES = {
     "model-00001-of-00001.safetensors": WEIGHTS,
     "pytorch_model.bin": b"a pickle",
     "model.onnx": b"a graph",
+    "model-../x-of-y.safetensors": b"elsewhere",
     "README.md": b"# Tiny",
 }
 NAME = "org/tiny"
@@ -253,7 +254,12 @@ def test_a_file_changed_after_its_download_is_told(hub: FakeHub, place: Place) -
         pin.verify(place.folder)
 
 
-@pytest.mark.parametrize("text", ["{", "[]", '{"org/tiny": {"revision": "1"}}', "<<<<<<< HEAD"])
+OUTSIDE = '{"org/tiny": {"revision": "1", "files": {"../x": {"sha256": "0", "size": 1}}}}'
+
+
+@pytest.mark.parametrize(
+    "text", ["{", "[]", '{"org/tiny": {"revision": "1"}}', "<<<<<<< HEAD", OUTSIDE]
+)
 def test_a_broken_lock_file_is_told(tmp_path: Path, text: str) -> None:
     path = tmp_path / pins.LOCK_NAME
     path.write_text(text, encoding="utf-8")

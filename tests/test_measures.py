@@ -223,3 +223,11 @@ def test_the_way_through_the_files(scores, items, tmp_path):
     back = measure(pq.read_table(tmp_path / "s").to_pandas(), items)
     pd.testing.assert_frame_equal(back, measure(refused, items))
     pa.Table.from_pandas(back, schema=MEASURE_SCHEMA, preserve_index=False)
+
+
+def test_no_items_are_an_empty_table_of_the_schema(
+    scores: pd.DataFrame, items: pd.DataFrame
+) -> None:
+    """As of a model that made no failures of its own."""
+    none = measure(scores.iloc[:0], items.iloc[:0])
+    assert pa.Table.from_pandas(none, schema=MEASURE_SCHEMA, preserve_index=False).num_rows == 0

@@ -11,7 +11,7 @@ import yaml
 
 from backfire.config import cells, hub_models, identity, models_of, validate
 from backfire.errors import UserError
-from backfire.memory import leave_out, needed_mb, parameters
+from backfire.memory import leave_out, needed_mb, parameters_of
 
 
 @pytest.fixture
@@ -22,15 +22,16 @@ def config(root: Path) -> dict[str, Any]:
 
 def test_parameters_are_counted_where_the_weights_are(bundled_model: Path) -> None:
     there = {"source": f"path:{bundled_model}", "parameters": 7}
-    assert parameters(there) == 134_515_008
-    assert parameters({"source": "hub:org/absent", "parameters": 7}) == 7
-    assert parameters({"source": "hub:org/absent"}) is None
+    assert parameters_of(there) == 134_515_008
+    assert parameters_of({"source": "hub:org/absent-1.5b", "parameters": 7}) == 7
+    assert parameters_of({"source": "hub:org/Absent2.5-1.5B-Instruct"}) == 1_500_000_000
+    assert parameters_of({"source": "hub:org/absent2"}) is None
 
 
 def test_memory_follows_parameters_and_dtype() -> None:
     model = {"source": "hub:org/absent", "parameters": 1_000_000_000}
-    assert needed_mb(model) == 2000 + 4800
-    assert needed_mb({**model, "dtype": "bfloat16"}) == 2000 + 2400
+    assert needed_mb(model) == 700 + 2 * 4000
+    assert needed_mb({**model, "dtype": "bfloat16"}) == 700 + 2 * 2000
     assert needed_mb({"source": "hub:org/absent"}) == 4000
 
 

@@ -137,7 +137,8 @@ def resolve(repository: str, revision: str | None = None) -> tuple[str, list[Rem
     files = [
         Remote(entry.rfilename, entry.size or 0, entry.lfs and entry.lfs.sha256, entry.blob_id)
         for entry in info.siblings or []
-        if any(fnmatch(entry.rfilename, pattern) for pattern in WANTED)
+        if "/" not in entry.rfilename
+        and any(fnmatch(entry.rfilename, pattern) for pattern in WANTED)
     ]
     names = {file.name for file in files}
     if "model.safetensors" in names:  # and not the same weights in pieces

@@ -187,7 +187,7 @@ def measure(scores: pd.DataFrame, items: pd.DataFrame) -> pd.DataFrame:
         for name, measure in measures_for(scores["condition"].unique()).items()
         if measure.value is not None
     }
-    wide = pd.DataFrame(columns, index=answers.index)
+    wide = pd.DataFrame(columns, answers.index, pd.Index(columns, dtype="str"))
     long = wide.melt(var_name="measure", value_name="value", ignore_index=False).dropna()
     facts = items[["item_id", *ITEM_COLUMNS]]
     return long.reset_index().merge(facts, on="item_id", validate="many_to_one")[

@@ -41,6 +41,10 @@ class Pin:
     revision: str
     files: Mapping[str, File]
 
+    def __post_init__(self) -> None:
+        if any("/" in name for name in self.files):
+            raise ValueError("a file's name leads out of the model's folder")
+
     def verify(self, folder: str | Path) -> None:
         """
         Raises:
