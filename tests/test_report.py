@@ -192,7 +192,7 @@ def test_sections_without_results_are_left_out(study: ReportInputs, page: Page) 
             )
         )
     )
-    absent = {"signmap", "sizes", "tokens", "replication", "items"}
+    absent = {"signmap", "sizes", "rollouts", "tokens", "replication", "items"}
     assert absent.isdisjoint(bare.ids)
     assert {f"#{section.name}" for section in SECTIONS} - set(bare.links) == {
         f"#{name}" for name in absent
