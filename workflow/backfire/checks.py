@@ -152,7 +152,7 @@ def _surroundings(made: Mapping[str, Any]) -> dict[str, Any]:
     model = made["model"]
     return {
         **made["versions"],
-        "device": model["device"],
+        "device": model.get("device"),
         "dtype": model["dtype"],
         "weights": model["fingerprint"][:16],
         "template": model["chat"]["template_sha256"][:16],
