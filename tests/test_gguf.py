@@ -15,12 +15,22 @@ from transformers.convert_slow_tokenizer import bytes_to_unicode
 
 from backfire.bundles import BUNDLES, fetch_bundle
 from backfire.errors import UserError
+from backfire.gguf import Metadata
+from backfire.gguf_tokenizer import build_tokenizer
 
-# The two patterns of llama.cpp's `smollm` pre-tokenizer, applied one after the other.
-PIECES = (
-    r"\p{N}",
-    r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)",
+# The patterns of llama.cpp's pre-tokenizers, applied one after the other.
+_WORDS = (
+    r"(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])|[^\r\n\p{{L}}\p{{N}}]?\p{{L}}+"
+    r"|{digits}| ?[^\s\p{{L}}\p{{N}}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
+PIECES = {
+    "smollm": (
+        r"\p{N}",
+        r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)",
+    ),
+    "qwen2": (_WORDS.format(digits=r"\p{N}"),),
+    "llama-bpe": (_WORDS.format(digits=r"\p{N}{1,3}"),),
+}
 
 CORPUS = [
     "",
@@ -44,7 +54,8 @@ CORPUS = [
 class PlainBPE:
     """Byte-level BPE as its definition says, on the GGUF's own vocabulary and merges."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, split: str = "smollm") -> None:
+        self.split = split
         fields = gguf.GGUFReader(path).fields
         tokens = fields["tokenizer.ggml.tokens"].contents()
         self.ids = {token: number for number, token in enumerate(tokens)}
@@ -54,7 +65,7 @@ class PlainBPE:
 
     def encode(self, text: str) -> list[int]:
         pieces = [text]
-        for pattern in PIECES:
+        for pattern in PIECES[self.split]:
             pieces = [part for piece in pieces for part in self._split(pattern, piece)]
         return [self.ids[token] for piece in pieces for token in self._merge(piece)]
 
@@ -68,6 +79,8 @@ class PlainBPE:
 
     def _merge(self, piece: str) -> list[str]:
         word = [self.alphabet[byte] for byte in piece.encode()]
+        if self.split == "llama-bpe" and "".join(word) in self.ids:
+            return ["".join(word)]
         while len(word) > 1:
             ranks = [self.ranks.get(pair, np.inf) for pair in pairwise(word)]
             best = int(np.argmin(ranks))
@@ -88,6 +101,29 @@ def test_the_tokenizer_gives_the_ggufs_ids(plain: PlainBPE, bundled_model: Path)
         ids = tokenizer(text, add_special_tokens=False)["input_ids"]
         assert ids == plain.encode(text), repr(text)
         assert tokenizer.decode(ids) == text
+
+
+@pytest.mark.parametrize("split", ["qwen2", "llama-bpe"])
+def test_other_families_split_text_as_llama_cpp_does(
+    bundled_gguf: Path, tmp_path: Path, split: str
+) -> None:
+    plain = PlainBPE(bundled_gguf, split)
+    writer = gguf.GGUFWriter(tmp_path / "vocabulary.gguf", "llama")
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre(split)
+    writer.add_token_list(list(plain.ids))
+    writer.add_token_types([int(gguf.TokenType.NORMAL)] * len(plain.ids))
+    writer.add_token_merges([" ".join(pair) for pair in plain.ranks])
+    writer.add_bos_token_id(1)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.close()
+    path = tmp_path / "vocabulary.gguf"
+    tokenizer = build_tokenizer(path, Metadata(gguf.GGUFReader(path), path))
+    for text in CORPUS:
+        assert tokenizer.encode(text, add_special_tokens=False).ids == plain.encode(text), text
+    # llama.cpp puts a BOS before the text of a Llama 3 whose file does not say.
+    assert tokenizer.encode("a").ids[:-1] == ([1] if split == "llama-bpe" else [])
 
 
 def test_the_weights_are_the_ggufs(bundled_gguf: Path, bundled_model: Path) -> None:

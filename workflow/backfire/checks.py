@@ -46,7 +46,7 @@ def check(
     for row, question in zip(sample, questions, strict=True):
         if _changed(row, question):
             raise ValueError(f"{row['item_id']}: the stored prompt is another one")
-    requests = [question.request for question in questions if question.request is not None]
+    requests = [one.request for one in questions if one is not None and one.request is not None]
     network = load_network(folder, card["dtype"], card["device"])
     fresh = [one for one in reference.score(network, requests) if isinstance(one, Score)]
     return compare(sample, fresh, TOLERANCE[card["dtype"]])
@@ -152,7 +152,7 @@ def _surroundings(made: Mapping[str, Any]) -> dict[str, Any]:
     model = made["model"]
     return {
         **made["versions"],
-        "device": model["device"],
+        "device": model.get("device"),
         "dtype": model["dtype"],
         "weights": model["fingerprint"][:16],
         "template": model["chat"]["template_sha256"][:16],

@@ -234,7 +234,7 @@ def read_weights(
         a for a, name in gguf.MODEL_ARCH_NAMES.items() if name == value.architecture
     )
     names = gguf.get_tensor_name_map(architecture, config["num_hidden_layers"])
-    places = {names.get_name(name, (".weight", ".bias")): name for name in shapes}
+    places = {str(names.get_name(name, (".weight", ".bias"))): name for name in shapes}
     found = set(tensors) - {_ROPE_FREQUENCIES}
     if wrong := sorted(found ^ set(places)):
         raise UserError(
@@ -259,7 +259,9 @@ def _parameters(config: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
     from transformers import AutoConfig, AutoModelForCausalLM
 
     with torch.device("meta"):
-        network = AutoModelForCausalLM.from_config(AutoConfig.for_model(**config))
+        network: Any = AutoModelForCausalLM.from_config(  # type: ignore[no-untyped-call]
+            AutoConfig.for_model(**config)
+        )
     return {name: tuple(parameter.shape) for name, parameter in network.named_parameters()}
 
 

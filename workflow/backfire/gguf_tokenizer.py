@@ -25,7 +25,10 @@ def build_tokenizer(source: Path, value: Value) -> Tokenizer:
     Raises:
         UserError: a tokenizer that is not known here.
     """
-    from transformers.integrations.gguf import convert_gguf_tokenizer, get_gguf_tokenizer
+    from transformers.integrations.gguf.gguf_tokenizer_mapping import (
+        convert_gguf_tokenizer,
+        get_gguf_tokenizer,
+    )
 
     kind, split = value("tokenizer.ggml.model"), value("tokenizer.ggml.pre", None)
     gemma = value("general.architecture") == "gemma3"

@@ -175,8 +175,8 @@ def load_network(folder: str | Path, dtype: str = "float32", device: str = "cpu"
     from transformers import AutoModelForCausalLM
     from transformers.utils import logging
 
-    there = {"cuda": torch.cuda.is_available, "mps": torch.backends.mps.is_available}
-    if device in there and not there[device]():
+    there = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    if not there.get(device, True):
         raise UserError(f"scoring.device: {device} is asked for and torch sees none; cpu is right")
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     network: Any = AutoModelForCausalLM.from_pretrained(
