@@ -159,9 +159,9 @@ def model_memory(wildcards, attempt):
     return attempt * NEEDED_MB[wildcards.model]
 
 
-def acting_memory(wildcards):
+def acting_memory(wildcards, attempt):
     """With the cache of a batch of rollouts."""
-    return model_memory(wildcards) + 2000
+    return model_memory(wildcards, attempt) + 2000
 
 
 def smaller_first(wildcards):
