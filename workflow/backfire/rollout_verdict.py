@@ -111,8 +111,8 @@ def behaviour(outcomes: Outcomes) -> list[Sentence]:
         ("branches", "repeat", "Right after the same first failure, {how}, {v} writes the failed "
          "action again in {x} of {n} branches"),
         ("branches", f"repeat_within_{attempts}",
-         f"Within {attempts} more turns, {{how}}, it writes some failed action again in {{x}} under "
-         "{v}"),
+         f"Within {attempts} more turns, {{how}}, it writes some failed action again in {{x}} "
+         "under {v}"),
         ("branches", "valid", "Its next action is a valid call, {how}, in {x} under {v}"),
         ("branches", "finish", "It gives up and says that it is done, {how}, in {x} under {v}"),
         ("branches", f"success_within_{attempts}",
