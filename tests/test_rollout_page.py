@@ -164,6 +164,7 @@ def test_tables_hold_what_a_hand_counts(page: Page) -> None:
     branch = cells(tables["branches_toolshed"], "verbatim")
     assert (branch["repeat"], branch["canonical repeat"]) == (1 / 3, 2 / 3)
     assert (branch["valid"], branch["finish"]) == (0, 1 / 3)
+    assert branch["repeat within 2"] == 1 / 3
     assert (branch["success within 1"], branch["success within 2"]) == (0, 1 / 3)
     assert cells(tables["branches_toolshed"], "drop")["valid"] == 2 / 3
     assert cells(tables["branches_contrasts_toolshed"], "drop")["valid"] == pytest.approx(2 / 3)

@@ -363,6 +363,7 @@ def test_a_branch_counts_the_failure_that_it_starts_from() -> None:
     rows = per_rollout(marked(steps, KEYS, failed), KEYS, attempts=2).set_index("task_id")
     assert list(rows["first_exact"]) == [False, True]
     assert list(rows["first_canonical"]) == [True, True]
+    assert list(rows["any_exact"]) == [False, True]
     assert list(rows["within_1"]) == [False, False]
     assert list(rows["within_2"]) == [True, False]
     assert set(branch_metrics(2)) >= {"repeat", "valid", "success_within_2"}

@@ -50,10 +50,7 @@ def gather(
         },
         figures={
             name: (folder / "figures" / f"{name}.svg").read_text(encoding="utf-8")
-            for name in (
-                *figure_stems(results.outline),
-                *(rollout_config.FIGURES if acted.cells else ()),
-            )
+            for name in (*figure_stems(results.outline), *rollout_config.figure_stems(rollouts))
         },
         tables={**build_tables(results), **acted.shown},
         claims=replication.claims(results.comparison, results.labels),

@@ -35,6 +35,11 @@ def table_stems(config: Config) -> list[str]:
     return [*stems, *(OVERALL_TABLES if environments else ())]
 
 
+def figure_stems(config: Config) -> list[str]:
+    """The stems of all figure files, from the configuration alone."""
+    return list(FIGURES) if config.get("rollouts") else []
+
+
 def package(config: Config, environment: str) -> str:
     """The module that decides how an environment is played."""
     return f"{KINDS[config['environments'][environment]['kind']].package}.rollouts"

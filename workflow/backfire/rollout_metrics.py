@@ -92,6 +92,9 @@ def branch_metrics(attempts: int) -> dict[str, Metric]:
     found = {
         "repeat": Metric("the next action is the failed one", "first_exact"),
         "canonical_repeat": Metric("the next action means the failed one", "first_canonical"),
+        f"repeat_within_{attempts}": Metric(
+            f"an action that has failed is written again in {attempts} more attempts", "any_exact"
+        ),
         "valid": Metric("the next action is a call, or a program, that succeeds", "first_valid"),
         "finish": Metric("the next action is finish()", "first_finish"),
     }
@@ -177,6 +180,7 @@ def per_rollout(marks: pd.DataFrame, keys: list[str], attempts: int = 0) -> pd.D
         if attempts:
             first = steps.iloc[0]
             row["first_exact"], row["first_canonical"] = first["exact"], first["canonical_repeat"]
+            row["any_exact"] = bool(steps["exact"].iloc[:attempts].any())
             row["first_finish"] = first["finished"]
             row["first_valid"] = first["ok"] and not first["finished"]
             for number in range(1, attempts + 1):

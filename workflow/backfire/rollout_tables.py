@@ -17,7 +17,11 @@ from backfire.tabular import Entry, Table, markdown, number
 
 UNITS = {name: "proportion" if metric.proportion else "count" for name, metric in METRICS.items()}
 
-FORMULAS = {name: metric.formula for name, metric in (METRICS | branch_metrics(20)).items()}
+FORMULAS = {
+    name: metric.formula
+    for attempts in range(1, 20)
+    for name, metric in (METRICS | branch_metrics(attempts)).items()
+}
 
 TABLE_COLUMNS = {
     "table8": ("success", "loop", "exact_repeat_rate", "canonical_repeat_rate",

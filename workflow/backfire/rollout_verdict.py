@@ -110,6 +110,9 @@ def behaviour(outcomes: Outcomes) -> list[Sentence]:
     asked = [
         ("branches", "repeat", "Right after the same first failure, {how}, {v} writes the failed "
          "action again in {x} of {n} branches"),
+        ("branches", f"repeat_within_{attempts}",
+         f"Within {attempts} more turns, {{how}}, it writes some failed action again in {{x}} "
+         "under {v}"),
         ("branches", "valid", "Its next action is a valid call, {how}, in {x} under {v}"),
         ("branches", "finish", "It gives up and says that it is done, {how}, in {x} under {v}"),
         ("branches", f"success_within_{attempts}",
@@ -161,7 +164,7 @@ def settled(harness: str, decoding: str, metric: str) -> bool:
     A ban leaves no exact repeat; a record that leaves no trace has greedy decoding write the same
     action again.
     """
-    if metric not in ("repeat", "loop") or harness not in HARNESSES:
+    if not metric.startswith(("repeat", "loop")) or harness not in HARNESSES:
         return False
     one = HARNESSES[harness]
     return one.ban or (one.record == "pre" and decoding == GREEDY)

@@ -21,7 +21,7 @@ ROLLOUT_TABLES = expand(
 )
 ROLLOUT_FIGURES = expand(
     "results/figures/{name}.{suffix}",
-    name=rollout_config.FIGURES if ROLLOUT_CELLS else [],
+    name=rollout_config.figure_stems(config),
     suffix=["pdf", "png", "svg"],
 )
 ROLLOUT_PAGE = ["results/rollouts.md"] if ROLLOUT_CELLS else []
