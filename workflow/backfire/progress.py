@@ -22,7 +22,7 @@ from tqdm import tqdm  # type: ignore[import-untyped]
 from backfire.storage import read_made
 
 _PERCENT = re.compile(rb"(\d+)%\|")
-_LAYOUT = "{desc} {percentage:3.0f}%|{bar:30}| {total:.0f} jobs, {elapsed}, {remaining} left"
+_LAYOUT = "{desc} {percentage:3.0f}%|{bar:30}| of {total:.0f} jobs, {elapsed}, {remaining} left"
 
 _SHOWN = {"job_started", "job_finished", "progress"}
 """Events that the bars tell of."""
