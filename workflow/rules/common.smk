@@ -17,6 +17,7 @@ from backfire import models as model_library
 from backfire.environments.coderepair.tasks import FILES as PROBLEM_FILES
 from backfire.digests import code_digest, digest_of, files_digest
 from backfire.errors import UserError
+from backfire.storage import sweep
 from backfire.user_conditions import digests
 
 digest_of = cache(digest_of)  # Snakemake asks for every job, and again at every step
@@ -109,6 +110,8 @@ def prepare():
     """What a run does before its first job, and a dry run does not."""
     try:
         locks.hold(Path(".snakemake"))
+        for folder in ("results", "resources"):
+            sweep(folder)
         pins.adopt(HUB_MODELS, LOCK)
     except UserError as error:
         raise WorkflowError(str(error)) from None
