@@ -29,7 +29,8 @@ try:
     # Whether this start will execute anything is known at `onstart` alone; but a lock that a
     # killed run left must be cleared before Snakemake looks for it.
     if workflow.is_main_process and not workflow.output_settings.dryrun:
-        locks.try_hold(Path(".snakemake"))
+        if not locks.try_hold(Path(".snakemake")):
+            logger.warning(locks.held_by_another(Path(".snakemake")))
 except UserError as error:
     raise WorkflowError(str(error)) from None
 
