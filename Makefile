@@ -10,7 +10,7 @@ TORCH ?=
 CONFIG ?= config.yaml
 VENV := .venv
 BIN := $(VENV)/bin
-SNAKEMAKE := $(BIN)/snakemake --cores $(CORES) --rerun-incomplete --quiet=rules
+SNAKEMAKE := $(BIN)/snakemake --quiet rules host --cores $(CORES) --rerun-incomplete
 TORCH_INDEX := $(if $(filter cpu,$(TORCH)),--extra-index-url https://download.pytorch.org/whl/cpu)
 
 .PHONY: study plan status smoke test lint lock clean

@@ -91,7 +91,7 @@ def test_what_does_not_fit_is_said() -> None:
     assert any("are written, and 1 MB are free" in line for line in lines)
     assert not any("fit" in line for line in commands.plan(CONFIG, LARGE))
     tight = Machine(cores=16, memory=8000, disk=1e6)
-    assert any("no more than 4 jobs side by side" in line for line in commands.plan(CONFIG, tight))
+    assert any("at most 4 of its jobs at a time" in line for line in commands.plan(CONFIG, tight))
 
 
 def test_a_size_that_nobody_knows_is_no_number() -> None:

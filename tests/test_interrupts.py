@@ -14,6 +14,7 @@ import pytest
 
 from backfire import locks
 from backfire.errors import UserError
+from backfire.storage import sweep
 
 WORKFLOW = Path(__file__).parents[1] / "workflow"
 
@@ -119,6 +120,24 @@ def test_a_job_ends_with_its_snakemake(tmp_path: Path, before: str) -> None:
     deadline = time.monotonic() + 5
     while Path(f"/proc/{said[1]}").exists() and time.monotonic() < deadline:
         time.sleep(0.05)  # until init has collected it
+
+
+def test_what_killed_writers_left_is_swept_away_and_nothing_else(tmp_path: Path) -> None:
+    kept = tmp_path / "folder/.of.mine.tmp"
+    kept.parent.mkdir()
+    kept.touch()
+    killed = """
+import os
+from backfire.storage import replacing
+with replacing("folder/model") as temporary:
+    temporary.mkdir()
+    (temporary / "weights").touch()
+    os.kill(os.getpid(), 9)
+"""
+    assert python(killed, cwd=tmp_path).wait() == -signal.SIGKILL
+    assert len(list(kept.parent.iterdir())) == 2
+    assert sweep(tmp_path) == 1
+    assert list(tmp_path.rglob("*.tmp")) == [kept]
 
 
 HOLD = "from backfire.locks import {how}; from pathlib import Path; import time; "

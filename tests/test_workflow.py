@@ -105,6 +105,20 @@ def wait(process: subprocess.Popen[str], until: Callable[[], object]) -> None:
         time.sleep(0.02)
 
 
+def test_snakemakes_report_has_every_table_and_figure(finished: Study) -> None:
+    finished.run("--report", "snakemake.html")
+    page = (finished.folder / "snakemake.html").read_text(encoding="utf-8")
+    results = finished.folder / "results"
+    shown = [*results.glob("tables/*.csv"), *results.glob("figures/*.svg")]
+    shown += [results / "report.html", results / "models/tiny.v1+x/summary.md"]
+    assert len(shown) > 20
+    for path in shown:
+        assert str(path.relative_to(finished.folder)) in page, path
+    for label in ('"figure": "tokens"', '"table": "gain"', '"environment": "terminal"'):
+        assert label in page
+    assert "Where in the failed call its gain lies" in page, "no caption"
+
+
 def test_interrupted_and_killed_it_finishes_by_itself(
     tmp_path: Path, tiny_model: Path, finished: Study
 ) -> None:

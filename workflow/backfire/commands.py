@@ -55,8 +55,8 @@ def misfits(stages: Sequence[Stage], machine: Machine) -> Iterator[str]:
             )
         elif needs and (fits := int(machine.memory // max(needs))) < machine.cores:
             yield (
-                f"{model}: no more than {fits} jobs side by side fit the memory; call snakemake "
-                f"with --resources mem_mb={machine.memory:.0f}"
+                f"{model}: at most {fits} of its jobs at a time fit the memory; Snakemake keeps "
+                "to that."
             )
     disk = sum(stage.disk or 0 for stage in stages)
     if disk > machine.disk:
@@ -90,7 +90,7 @@ def status(config: study.Config) -> Iterator[str]:
         rows.append(["", name, f"{len(paths) - len(gone_files)} of {len(paths)} files", lack])
     yield from columns(rows)
     yield ""
-    yield "All files are there." if not missing else f"{missing} are missing; start the run again."
+    yield f"Missing: {missing}. A run makes them." if missing else "All files are there."
 
 
 def _made_once(config: study.Config) -> dict[str, list[str]]:

@@ -53,11 +53,7 @@ def hold(state: Path, patience: float = 10) -> None:
         UserError: another run, or a job of an earlier one, is at work in the directory.
     """
     if not try_hold(state):
-        holder = (state / "backfire.lock").read_text(encoding="utf-8").strip()
-        raise UserError(
-            f"another run is at work in {state.resolve().parent} ({holder}): wait for it, stop "
-            "it, or use another --directory"
-        )
+        raise UserError(held_by_another(state))
     deadline = time.monotonic() + patience
     while (descriptor := _lock(_jobs_of(state), fcntl.LOCK_EX)) is None:
         if time.monotonic() > deadline:
@@ -67,6 +63,15 @@ def hold(state: Path, patience: float = 10) -> None:
             )
         time.sleep(0.1)
     os.close(descriptor)
+
+
+def held_by_another(state: Path) -> str:
+    """What to say where `try_hold` has failed."""
+    holder = (state / "backfire.lock").read_text(encoding="utf-8").strip()
+    return (
+        f"another run is at work in {state.resolve().parent} ({holder}): wait for it, stop it, or "
+        "use another --directory"
+    )
 
 
 def join(state: Path) -> None:

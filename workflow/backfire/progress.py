@@ -22,7 +22,7 @@ from tqdm import tqdm  # type: ignore[import-untyped]
 from backfire.storage import read_made
 
 _PERCENT = re.compile(rb"(\d+)%\|")
-_LAYOUT = "{desc} {percentage:3.0f}%|{bar:30}| {total:.0f} jobs, {elapsed}, {remaining} left"
+_LAYOUT = "{desc} {percentage:3.0f}%|{bar:30}| of {total:.0f} jobs, {elapsed}, {remaining} left"
 
 _SHOWN = {"job_started", "job_finished", "progress"}
 """Events that the bars tell of."""
@@ -68,6 +68,7 @@ class Run(logging.Handler):
         self.finished: list[int] = []
         self.totals = Counter(job.stage for job in jobs.values())
         self.bars: dict[str, Any] = {}
+        self._printed: set[str] = set()
         self._start = time.monotonic()
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._show, daemon=True)
@@ -79,7 +80,7 @@ class Run(logging.Handler):
             for handler in logger.handlers:
                 if isinstance(handler, logging.StreamHandler) and handler.stream is self.terminal:
                     handler.setStream(_Above(self.terminal))
-                    handler.addFilter(lambda record: record.__dict__.get("event") not in _SHOWN)
+                    handler.addFilter(_beside_bars)
             self._thread.start()
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -107,15 +108,29 @@ class Run(logging.Handler):
 
     def _draw(self) -> None:
         for stage, done in self.fractions().items():
+            if stage in self._printed:
+                continue
             if stage not in self.bars:
                 self.bars[stage] = tqdm(
                     total=self.totals[stage],
                     desc=f"{stage:<16}",
                     bar_format=_LAYOUT,
                     file=self.terminal,
+                    leave=False,
                 )
             self.bars[stage].n = done
-            self.bars[stage].refresh()
+            if done < self.totals[stage]:
+                self.bars[stage].refresh()
+            else:
+                self._print(stage)
+
+    def _print(self, stage: str) -> None:
+        """Leave the bar of a stage that is over as a line above the others."""
+        bar = self.bars.pop(stage)
+        line = str(bar)
+        bar.close()
+        tqdm.write(line, file=self.terminal)
+        self._printed.add(stage)
 
     def close_bars(self) -> None:
         """Draw the bars a last time and leave the terminal to others."""
@@ -123,8 +138,8 @@ class Run(logging.Handler):
             self._over.set()
             self._thread.join()
             self._draw()
-            for bar in self.bars.values():
-                bar.close()
+            for stage in list(self.bars):
+                self._print(stage)
 
     def summary(self) -> str:
         """What ran, what was reused, and how long it took."""
@@ -145,6 +160,12 @@ class Run(logging.Handler):
             reused = sum(one.get("reused", 0) for one in made)
             lines.append(f"{computed} prompts were scored, {reused} were in the store.")
         return " ".join(lines)
+
+
+def _beside_bars(record: logging.LogRecord) -> bool:
+    """Whether a record says more than the bars do."""
+    said = record.__dict__
+    return said.get("event") not in _SHOWN and not str(said["msg"]).startswith("Select jobs")
 
 
 class _Above:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import secrets
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
@@ -16,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 _MADE = b"backfire"
+_TEMPORARY = re.compile(r"\..+\.\d+-[0-9a-f]{8}\.tmp")
 
 
 @contextmanager
@@ -38,6 +40,20 @@ def replacing(path: str | Path) -> Iterator[Path]:
             shutil.rmtree(temporary)
         else:
             temporary.unlink(missing_ok=True)
+
+
+def sweep(folder: str | Path) -> int:
+    """Remove the temporary files and folders that killed writers left; how many there were.
+
+    Only where nothing writes: a live writer's would go, too.
+    """
+    left = [path for path in Path(folder).rglob(".*.tmp") if _TEMPORARY.fullmatch(path.name)]
+    for path in left:
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+    return len(left)
 
 
 def write_text(path: str | Path, text: str) -> None:

@@ -17,6 +17,7 @@ from backfire import models as model_library
 from backfire.environments.coderepair.tasks import FILES as PROBLEM_FILES
 from backfire.digests import code_digest, digest_of, files_digest
 from backfire.errors import UserError
+from backfire.storage import sweep
 from backfire.user_conditions import digests
 
 digest_of = cache(digest_of)  # Snakemake asks for every job, and again at every step
@@ -28,7 +29,8 @@ try:
     # Whether this start will execute anything is known at `onstart` alone; but a lock that a
     # killed run left must be cleared before Snakemake looks for it.
     if workflow.is_main_process and not workflow.output_settings.dryrun:
-        locks.try_hold(Path(".snakemake"))
+        if not locks.try_hold(Path(".snakemake")):
+            logger.warning(locks.held_by_another(Path(".snakemake")))
 except UserError as error:
     raise WorkflowError(str(error)) from None
 
@@ -109,6 +111,8 @@ def prepare():
     """What a run does before its first job, and a dry run does not."""
     try:
         locks.hold(Path(".snakemake"))
+        for folder in ("results", "resources"):
+            sweep(folder)
         pins.adopt(HUB_MODELS, LOCK)
     except UserError as error:
         raise WorkflowError(str(error)) from None
