@@ -135,7 +135,12 @@ def resolve(repository: str, revision: str | None = None) -> tuple[str, list[Rem
         timeout=constants.HF_HUB_DOWNLOAD_TIMEOUT,
     )
     files = [
-        Remote(entry.rfilename, entry.size or 0, entry.lfs and entry.lfs.sha256, entry.blob_id)
+        Remote(
+            entry.rfilename,
+            entry.size or 0,
+            entry.lfs.sha256 if entry.lfs else None,
+            entry.blob_id,
+        )
         for entry in info.siblings or []
         if "/" not in entry.rfilename
         and any(fnmatch(entry.rfilename, pattern) for pattern in WANTED)
