@@ -201,13 +201,13 @@ def test_programs_are_run_until_one_passes(
     assert rollout.stop == "solved"
     first, second, third = rollout.steps
     assert (first["ok"], first["readable"], first["action"]) == (False, True, broken)
-    assert first["error_family"] == "name_error"
+    assert first["error_family"] == "runtime_error"
     assert "NameError" in first["observation"]
     assert (second["ok"], second["readable"]) == (False, False)
     assert third["ok"] and third["solved"]
     last = prompts[-1]
     assert (broken in last, first["observation"] in last) == (name == "verbatim",) * 2
-    assert last.count(describe(None, "name_error")) == (name == "abstract")
+    assert last.count(describe(None, "runtime_error")) == (name == "abstract")
     for shown in repair.demonstrations[:2]:
         assert shown.goal in last and shown.turns[0].action in last
         assert shown.goal not in {task.goal for task in repair.tasks}
