@@ -14,7 +14,7 @@ import pytest
 
 from backfire import locks
 from backfire.errors import UserError
-from backfire.storage import sweep
+from backfire.storage import replacing, sweep
 
 WORKFLOW = Path(__file__).parents[1] / "workflow"
 
@@ -136,7 +136,10 @@ with replacing("folder/model") as temporary:
 """
     assert python(killed, cwd=tmp_path).wait() == -signal.SIGKILL
     assert len(list(kept.parent.iterdir())) == 2
-    assert sweep(tmp_path) == 1
+    with replacing(tmp_path / "folder/live.csv") as temporary:
+        temporary.touch()
+        assert sweep(tmp_path) == 1
+        assert temporary.exists()
     assert list(tmp_path.rglob("*.tmp")) == [kept]
 
 

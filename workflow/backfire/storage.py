@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 _MADE = b"backfire"
-_TEMPORARY = re.compile(r"\..+\.\d+-[0-9a-f]{8}\.tmp")
+_TEMPORARY = re.compile(r"\..+\.(\d+)-[0-9a-f]{8}\.tmp")
 
 
 @contextmanager
@@ -45,15 +45,26 @@ def replacing(path: str | Path) -> Iterator[Path]:
 def sweep(folder: str | Path) -> int:
     """Remove the temporary files and folders that killed writers left; how many there were.
 
-    Only where nothing writes: a live writer's would go, too.
+    For when nothing writes on other machines; a writer that lives on this one keeps its own.
     """
-    left = [path for path in Path(folder).rglob(".*.tmp") if _TEMPORARY.fullmatch(path.name)]
+    named = [(path, _TEMPORARY.fullmatch(path.name)) for path in Path(folder).rglob(".*.tmp")]
+    left = [path for path, name in named if name and not _lives(int(name[1]))]
     for path in left:
         if path.is_dir():
             shutil.rmtree(path)
         else:
             path.unlink(missing_ok=True)
     return len(left)
+
+
+def _lives(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # another user's
+        return True
+    return True
 
 
 def write_text(path: str | Path, text: str) -> None:
