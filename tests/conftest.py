@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,9 @@ from filelock import FileLock
 from studies import Study, config_for
 
 ROOT = Path(__file__).parents[1]
+
+# A shell's background jobs are started deaf to Ctrl-C, and so would be all that the tests start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Two workers on two cores: threads of their own would only fight.
 os.environ.setdefault("OMP_NUM_THREADS", "1")

@@ -81,6 +81,7 @@ class Study:
         """The study that lies in a folder."""
         study = cls.__new__(cls)
         study.folder = folder
+        study.variables = {}
         study.config = yaml.safe_load((folder / "config.yaml").read_text(encoding="utf-8"))
         return study
 
