@@ -24,6 +24,17 @@ ROLLOUT_FIGURES = expand(
     name=rollout_config.figure_stems(config),
     suffix=["pdf", "png", "svg"],
 )
+SHOWN |= {
+    path: report(
+        path,
+        caption="../report/rollouts.rst",
+        category="Rollouts",
+        labels={"what": Path(path).stem, "kind": kind},
+    )
+    for kind, paths in [("table", ROLLOUT_TABLES), ("figure", ROLLOUT_FIGURES)]
+    for path in paths
+    if path.endswith((".csv", ".svg"))
+}
 ROLLOUT_PAGE = ["results/rollouts.md"] if ROLLOUT_CELLS else []
 
 
@@ -177,8 +188,8 @@ rule show_rollouts:
     input:
         ROLLOUT_INPUTS,
     output:
-        ROLLOUT_TABLES,
-        ROLLOUT_FIGURES,
+        shown(ROLLOUT_TABLES),
+        shown(ROLLOUT_FIGURES),
         page="results/rollouts.md",
     log:
         "results/logs/show_rollouts.log",
