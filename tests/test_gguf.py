@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from itertools import pairwise
 from pathlib import Path
 
@@ -15,7 +16,6 @@ from transformers.convert_slow_tokenizer import bytes_to_unicode
 
 from backfire.bundles import BUNDLES, fetch_bundle
 from backfire.errors import UserError
-from backfire.gguf import Metadata
 from backfire.gguf_tokenizer import build_tokenizer
 
 # The patterns of llama.cpp's pre-tokenizers, applied one after the other.
@@ -54,8 +54,8 @@ CORPUS = [
 class PlainBPE:
     """Byte-level BPE as its definition says, on the GGUF's own vocabulary and merges."""
 
-    def __init__(self, path: Path, split: str = "smollm") -> None:
-        self.split = split
+    def __init__(self, path: Path) -> None:
+        self.split = "smollm"
         fields = gguf.GGUFReader(path).fields
         tokens = fields["tokenizer.ggml.tokens"].contents()
         self.ids = {token: number for number, token in enumerate(tokens)}
@@ -105,10 +105,12 @@ def test_the_tokenizer_gives_the_ggufs_ids(plain: PlainBPE, bundled_model: Path)
 
 @pytest.mark.parametrize("split", ["qwen2", "llama-bpe"])
 def test_other_families_split_text_as_llama_cpp_does(
-    bundled_gguf: Path, tmp_path: Path, split: str
+    plain: PlainBPE, tmp_path: Path, split: str
 ) -> None:
-    plain = PlainBPE(bundled_gguf, split)
-    writer = gguf.GGUFWriter(tmp_path / "vocabulary.gguf", "llama")
+    plain = copy.copy(plain)
+    plain.split = split
+    path = tmp_path / "vocabulary.gguf"
+    writer = gguf.GGUFWriter(path, "llama")
     writer.add_tokenizer_model("gpt2")
     writer.add_tokenizer_pre(split)
     writer.add_token_list(list(plain.ids))
@@ -118,8 +120,14 @@ def test_other_families_split_text_as_llama_cpp_does(
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.close()
-    path = tmp_path / "vocabulary.gguf"
-    tokenizer = build_tokenizer(path, Metadata(gguf.GGUFReader(path), path))
+    said = {
+        "general.architecture": "llama",
+        "tokenizer.ggml.model": "gpt2",
+        "tokenizer.ggml.pre": split,
+        "tokenizer.ggml.tokens": list(plain.ids),
+        "tokenizer.ggml.bos_token_id": 1,
+    }
+    tokenizer = build_tokenizer(path, lambda key, *default: said.get(key, *default))
     for text in CORPUS:
         assert tokenizer.encode(text, add_special_tokens=False).ids == plain.encode(text), text
     # llama.cpp puts a BOS before the text of a Llama 3 whose file does not say.
