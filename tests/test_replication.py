@@ -9,8 +9,7 @@ import pandas as pd
 import pytest
 
 from backfire.estimates import ESTIMATE_SCHEMA
-from backfire.measures import find
-from backfire.replication import claims, compare, coverage, published, table
+from backfire.replication import claims, compare, coverage, of_rollouts, published, table, unit_of
 from backfire.tabular import markdown
 
 PUBLISHED = Path(__file__).parents[1] / "resources" / "published"
@@ -38,12 +37,11 @@ def against(theirs: pd.DataFrame, estimates: pd.DataFrame, **margins: float) -> 
 
 
 def test_published_rows_are_all_there(theirs):
-    assert len(theirs) == 129 + 25 + 12
+    assert len(theirs) == 129 + 25 + 12 + 35
     assert theirs["mean"].notna().all()
     assert not theirs.duplicated(["environment", "model", "group", "measure"]).any()
     for name in theirs["measure"].unique():
-        if not name.startswith("delta_fail_"):
-            find(name)
+        assert unit_of(name)
 
 
 def test_rows_of_mixed_items_are_found(theirs):
@@ -201,3 +199,21 @@ def test_every_published_cell_is_counted_once_compared_or_not_run(theirs):
     (row,) = (row for row in printed if row["compared"] == "1")
     assert (row["same sign"], row["sign compared"], row["within the margin"]) == ("1", "1", "0")
     assert row["undecided"] == "1"  # -21 is 2.92 off, and its interval reaches beyond 5
+
+
+def test_rollouts_are_compared_by_harness(theirs):
+    """The greedy ones alone, and no contrast; published: success 0.42 [0.21, 0.62] of verbatim."""
+    row = {"model": "qwen", "environment": "toolshed", "study": "rollouts", "decoding": "greedy"}
+    row |= {"harness": "verbatim", "metric": "success", "contrast": False, "mean": 0.5}
+    row |= {"ci_low": 0.3, "ci_high": 0.7, "n": 24, "n_clusters": 24, "status": "ok"}
+    others = ({"study": "branches"}, {"decoding": "sampled"}, {"contrast": True, "mean": 0.0})
+    outcomes = pd.DataFrame([row, *({**row, **other} for other in others)])
+    compared = compare(
+        of_rollouts(outcomes), theirs, {"qwen": "Qwen2.5-0.5B"}, KINDS, {"proportion": 0.15}
+    )
+    (found,) = compared.to_dict("records")
+    assert (found["table"], found["group"], found["theirs"]) == (8, "harness=verbatim", 0.42)
+    assert found["difference"] == pytest.approx(0.08)
+    assert found["agreement"] == "undecided"
+    assert found["sign"] == ""
+    assert "success verbatim" in markdown(table(compared, {"qwen": "qwen"}))

@@ -278,6 +278,7 @@ def outline(config: Config) -> dict[str, Any]:
         "families": {
             name: model["family"] for name, model in config["models"].items() if "family" in model
         },
+        "rollouts": [list(cell) for cell in rollout_config.cells(config)],
         "margins": config.get("replication", {}).get("margins", {}),
     }
 

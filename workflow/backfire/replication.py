@@ -14,13 +14,16 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from backfire.estimates import ALL
-from backfire.measures import find
+from backfire.harnesses import GREEDY
+from backfire.measures import declared
+from backfire.rollout_metrics import METRICS
 from backfire.tabular import Entry, Table, number
 
 Row = Mapping[Any, Any]
 """One row of a data frame, by column."""
 
-PUBLISHED_FILES = ("probe.csv", "error_families.csv", "variants.csv")
+PUBLISHED_FILES = ("probe.csv", "error_families.csv", "variants.csv", "rollouts.csv")
+HARNESS = "harness="
 ROUNDING = 0.015
 """Three published values of two decimals may miss their identity by this much, in nats."""
 
@@ -31,8 +34,10 @@ def published(folder: Path) -> pd.DataFrame:
     `mixed` marks rows whose G, copy and sem break G + copy + sem = 0 by more than rounding:
     their columns were computed from different items.
     """
-    probe, families, variants = (pd.read_csv(folder / name) for name in PUBLISHED_FILES)
+    probe, families, variants, rollouts = (pd.read_csv(folder / name) for name in PUBLISHED_FILES)
     probe["group"] = ALL
+    rollouts["environment"] = "toolshed"
+    rollouts["group"] = HARNESS + rollouts["harness"]
     families["group"] = "error_family=" + families["error_family"]
     families["measure"] = "G"
     families = families.rename(columns={"G_mean": "mean"})
@@ -40,13 +45,34 @@ def published(folder: Path) -> pd.DataFrame:
     variants["measure"] = "delta_" + variants["condition"]
     variants = variants.rename(columns={"delta_logprob_vs_fail": "mean"})
     columns = ["table", "environment", "model", "group", "measure", "mean", "ci_low", "ci_high"]
-    rows = pd.concat([probe, families, variants], ignore_index=True)[columns]
+    rows = pd.concat([probe, families, variants, rollouts], ignore_index=True)[columns]
     keys = ["table", "environment", "model"]
     terms = rows[rows["measure"].isin(["G", "copy", "sem"]) & (rows["group"] == ALL)]
     sums = terms.groupby(keys)["mean"].agg(["sum", "size"])
     broken = sums.index[(sums["size"] == 3) & (sums["sum"].abs() > ROUNDING)]
     rows["mixed"] = pd.MultiIndex.from_frame(rows[keys]).isin(broken)
     return rows
+
+
+def of_rollouts(outcomes: pd.DataFrame) -> pd.DataFrame:
+    """Greedy rollouts as estimates whose group is the harness, as `published` has them.
+
+    Args:
+        outcomes: rows of `rollout_metrics.OUTCOME_SCHEMA`.
+    """
+    whole = (outcomes["study"] == "rollouts") & (outcomes["decoding"] == GREEDY)
+    own = outcomes[whole & ~outcomes["contrast"]]
+    return own.assign(group=HARNESS + own["harness"], measure=own["metric"])
+
+
+def unit_of(measure: str) -> str:
+    """The unit of a measure of the probe, or of a metric of rollouts."""
+    if measure in METRICS:
+        return "proportion" if METRICS[measure].proportion else "count"
+    known = declared(measure)
+    if known is None:
+        raise KeyError(measure)
+    return known.unit
 
 
 def compare(
@@ -71,7 +97,7 @@ def compare(
     decides. It is empty where no margin is stated.
 
     Args:
-        estimates: rows of `estimates.ESTIMATE_SCHEMA`.
+        estimates: rows of `estimates.ESTIMATE_SCHEMA`, and what `of_rollouts` returns.
         theirs: what `published` returns.
         published_as: by model, the name of its published row.
         kinds: by environment, its kind, which is the published environment's name.
@@ -115,7 +141,8 @@ COLUMNS = (
 
 
 def _compared(row: Row, margins: Mapping[str, float]) -> dict[str, object]:
-    measure = find(str(row["measure"]))
+    measure = str(row["measure"])
+    known = declared(measure)
     ours = Span.of(row, "")
     theirs = Span.of(row, "_theirs")
     difference = ours.mean - theirs.mean
@@ -123,7 +150,7 @@ def _compared(row: Row, margins: Mapping[str, float]) -> dict[str, object]:
     if ours.wide and theirs.wide:
         low = difference - math.hypot(ours.mean - ours.low, theirs.high - theirs.mean)
         high = difference + math.hypot(ours.high - ours.mean, theirs.mean - theirs.low)
-    margin = margins.get(measure.name, margins.get(measure.unit, math.nan))
+    margin = margins.get(measure, margins.get(unit_of(measure), math.nan))
     return {
         **row,
         "ours": ours.mean,
@@ -135,7 +162,7 @@ def _compared(row: Row, margins: Mapping[str, float]) -> dict[str, object]:
         "difference": difference,
         "difference_low": low,
         "difference_high": high,
-        "sign": _sign(ours, theirs) if measure.signed else "",
+        "sign": _sign(ours, theirs) if known is not None and known.signed else "",
         "margin": margin,
         "agreement": _agreement(difference, low, high, margin),
     }
@@ -256,7 +283,7 @@ def coverage(comparison: pd.DataFrame, theirs: pd.DataFrame, kinds: Mapping[str,
             len(found) - len(run),
         )
         rows.append((*map(_named, place), *(Entry(str(count), count) for count in counts)))
-    caption = "Every published cell of the probe, and what became of it here."
+    caption = "Every published estimate, and what became of it here."
     return Table("published", caption, heads, tuple(rows), cells, (DEPENDENCE,))
 
 
@@ -277,7 +304,7 @@ def table(comparison: pd.DataFrame, labels: Mapping[str, str]) -> Table:
     """The comparison as a printed table."""
     rows = []
     for row in comparison.to_dict("records"):
-        unit = find(row["measure"]).unit
+        unit = unit_of(row["measure"])
         mark = "*" if row["mixed"] else ""
         rows.append(
             (

@@ -13,6 +13,7 @@ import pandas as pd
 from backfire import replication, scaling, signmap, spread
 from backfire.estimates import Statistics, estimate, estimate_all_models
 from backfire.items import Item, from_table
+from backfire.rollout_metrics import OUTCOME_SCHEMA
 from backfire.storage import read_json, read_tables
 from backfire.summary import label
 from backfire.trace import trace_of
@@ -173,13 +174,22 @@ class Results:
     def comparison(self) -> pd.DataFrame:
         """The estimates beside the published ones."""
         outline = self.outline
+        acted = replication.of_rollouts(self.outcomes)
         return replication.compare(
-            self.estimates,
+            pd.concat([self.estimates, acted]) if len(acted) else self.estimates,
             self.published,
             outline["published_as"],
             outline["kinds"],
             outline["margins"],
         )
+
+    @cached_property
+    def outcomes(self) -> pd.DataFrame:
+        """What came of rollouts, where the study has some."""
+        paths = [self._cell("outcomes", *cell) for cell in self.outline["rollouts"]]
+        table = read_tables(paths) if paths else OUTCOME_SCHEMA.empty_table()
+        frame: pd.DataFrame = table.to_pandas()
+        return frame
 
     @cached_property
     def published(self) -> pd.DataFrame:

@@ -11,7 +11,7 @@ from matplotlib.ticker import FixedLocator, NullFormatter, NullLocator, StrMetho
 
 from backfire.cells import Cell, Study
 from backfire.figures import legend, nothing, panels
-from backfire.measures import find
+from backfire.replication import unit_of
 from backfire.scaling import POOLED, Families, Sizes, millions
 from backfire.style import INK, PARTS, SOFT, Mark, series_mark
 
@@ -136,7 +136,7 @@ def beside_published(comparison: pd.DataFrame) -> Figure:
     """
     if comparison.empty:
         return nothing("No published value to compare with.")
-    unit = comparison["measure"].map(lambda name: find(name).unit)
+    unit = comparison["measure"].map(unit_of)
     shared = unit.replace(
         ["probability", "proportion", "share", "fraction"], "probability or share"
     )

@@ -248,4 +248,5 @@ STUDY_INPUTS = [
         for environment in study.environments_in(CELLS)
         if len(study.models_in(CELLS)) > 1
     ],
+    *[f"results/outcomes/{m}/{e}.parquet" for m, e in OUTLINE["rollouts"]],
 ]
