@@ -6,11 +6,13 @@
 #   tests/start_slurm.sh [FOLDER]
 #   tests/start_slurm.sh stop [FOLDER]
 set -euo pipefail
+configured=/etc/slurm/slurm.conf
 
 stop() {
     for daemon in slurmd slurmctld munged; do
         if [ -s "$1/$daemon.pid" ]; then kill "$(cat "$1/$daemon.pid")" 2>/dev/null || true; fi
     done
+    if [ "$(readlink "$configured")" = "$1/slurm.conf" ]; then rm "$configured"; fi
 }
 
 if [ "${1:-}" = stop ]; then
@@ -18,7 +20,6 @@ if [ "${1:-}" = stop ]; then
     exit
 fi
 folder=${1:-/tmp/one-node-slurm}
-configured=/etc/slurm/slurm.conf
 if [ -e "$configured" ] && [ "$(readlink "$configured")" != "$folder/slurm.conf" ]; then
     echo "there is a $configured: this machine has a Slurm of its own" >&2
     exit 1
