@@ -81,6 +81,15 @@ def test_a_cell_whose_interval_contains_zero_stands_in_parentheses(many: pd.Data
         assert len(notes) == len(fakes.FAMILIES) * len(LABELS)
 
 
+def test_a_model_may_lack_an_environment(many: pd.DataFrame) -> None:
+    """The paper ran CodeRepair on three of its six models."""
+    lacking = many[(many["model"] == "smol") | (many["environment"] == "toolshed")]
+    whole, part = figures.family_heatmap(lacking, LABELS).axes[:2]
+    assert (len(whole.get_xticks()), len(part.get_xticks())) == (2, 1)
+    for draw in (figures.decomposition, figures.per_length):
+        assert len(draw(lacking, LABELS).axes) == 2
+
+
 def test_the_statement_counts_positive_cells() -> None:
     frame = fakes.estimates("smol", "toolshed")
     assert "None of the 4 cells is positive; in 4 of 4" in figures.families_statement(

@@ -207,16 +207,17 @@ def family_heatmap(estimates: pd.DataFrame, labels: Labels) -> Figure:
     )
     if cells.empty:
         return nothing("No item names an error family.")
-    models = [model for model in labels if model in set(cells["model"])]
     order = list(cells.groupby("family")["mean"].mean().sort_values().index)
     environments = list(dict.fromkeys(cells["environment"]))
     bound = 1.2 * float(cells["mean"].abs().max())
-    width = 2.4 + len(environments) * (1.4 + max(1.8, 1.1 * len(models)))
+    widest = max(cells.groupby("environment")["model"].nunique())
+    width = 2.4 + len(environments) * (1.4 + max(1.8, 1.1 * widest))
     rows = max(cells.groupby("environment")["family"].nunique())
     with panels(1, len(environments), width, 1.6 + 0.32 * rows) as (figure, axes):
         for ax, environment in zip(axes[0], environments, strict=True):
             here = cells[cells["environment"] == environment]
             families = [family for family in order if family in set(here["family"])]
+            models = [model for model in labels if model in set(here["model"])]
             wide = here.pivot(index="family", columns="model").reindex(families)
             sns.heatmap(
                 wide["mean"][models],
