@@ -92,5 +92,7 @@ def test_its_whole_dag_runs_on_tiny_draws(
     assert [path for path in made if not path.stat().st_size] == []
     kinds = Counter(path.relative_to(results).parts[0] for path in made)
     assert {"tables", "figures", "models", "outcomes", "checks", "report.html"} <= set(kinds)
-    for path in (results / "tables").glob("*.csv"):
-        assert list(csv.DictReader(path.open(encoding="utf-8"))), path.name
+    tables = (results / "tables").glob("*.csv")
+    empty = {path.stem for path in tables if not [*csv.DictReader(path.open(encoding="utf-8"))]}
+    # Programs have neither template nor step, and the stand-ins are all of one size and write prose.
+    assert empty <= {"G_template_coderepair", "G_step_coderepair", "scaling", "rollout_families"}
