@@ -94,5 +94,5 @@ def test_its_whole_dag_runs_on_tiny_draws(
     assert {"tables", "figures", "models", "outcomes", "checks", "report.html"} <= set(kinds)
     tables = (results / "tables").glob("*.csv")
     empty = {path.stem for path in tables if not [*csv.DictReader(path.open(encoding="utf-8"))]}
-    # Programs have neither template nor step, and the stand-ins are all of one size and write prose.
+    # Programs have neither template nor step; the stand-ins are of one size and write prose.
     assert empty <= {"G_template_coderepair", "G_step_coderepair", "scaling", "rollout_families"}
