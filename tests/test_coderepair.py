@@ -32,7 +32,7 @@ from backfire.environments.coderepair.observations import (
 )
 from backfire.environments.coderepair.operators import OPERATORS
 from backfire.environments.coderepair.runtime import canonical, execute, execute_all
-from backfire.environments.coderepair.tasks import FILES, Task, load, tidy
+from backfire.environments.coderepair.tasks import FILES, Task, load, problems_file, tidy
 from backfire.errors import UserError
 from backfire.items import Item, draw, from_table, to_table
 
@@ -543,6 +543,17 @@ def test_the_whole_builtin_pool() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("source", list(FILES))
+def test_a_study_in_another_folder_is_the_same_study(
+    source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file is named from where the study runs: an absolute name would make it all anew."""
+    monkeypatch.chdir(tmp_path)
+    path = problems_file({"problems": source})
+    assert not path.is_absolute()
+    assert path.resolve() == FILES[source].resolve()
+
+
 @pytest.mark.skipif(MBPP is None, reason="BACKFIRE_MBPP does not name sanitized-mbpp.json")
 def test_the_mbpp_pool_has_the_published_shape() -> None:
     pool = pools.build_pool({"problems": "mbpp", "path": str(MBPP)}, SEED)

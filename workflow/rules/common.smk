@@ -14,7 +14,7 @@ from backfire import config as study
 from backfire import bundles, catalogue, chat_templates, jobs, locks, memory, pins
 from backfire import planning, progress, rollout_config
 from backfire import models as model_library
-from backfire.environments.coderepair.tasks import FILES as PROBLEM_FILES
+from backfire.environments.coderepair.tasks import problems_file
 from backfire.digests import code_digest, digest_of, files_digest
 from backfire.errors import UserError
 from backfire.storage import sweep
@@ -54,7 +54,7 @@ if workflow.is_main_process and workflow.global_resources["_nodes"].value is Non
         logger.warning(line)
 
 SCORING_THREADS = config.get("scoring", {}).get("threads", 1)
-MBPP = str(PROBLEM_FILES["mbpp"])
+MBPP = str(problems_file({"problems": "mbpp"}))
 GGUF_FILES = study.gguf_files(config)
 CELLS = study.cells(config)
 OUTLINE = study.outline(config)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 import warnings
 from collections import Counter
 from collections.abc import Mapping
@@ -69,7 +70,8 @@ def problems_file(settings: Mapping[str, Any]) -> Path:
         raise UserError(f"config: `problems` is {source!r}, {' or '.join(FILES)} is expected")
     if source == "builtin" and "path" in settings:
         raise UserError("config: `path` goes with `problems: mbpp`, not with `problems: builtin`")
-    return Path(settings.get("path", FILES[source]))
+    # From where the study runs: in another folder it is the same study, with nothing to do anew.
+    return Path(settings.get("path", os.path.relpath(FILES[source])))
 
 
 def load(settings: Mapping[str, Any]) -> tuple[list[Task], Counter[str]]:
