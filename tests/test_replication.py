@@ -9,7 +9,8 @@ import pandas as pd
 import pytest
 
 from backfire.estimates import ESTIMATE_SCHEMA
-from backfire.replication import claims, compare, coverage, of_rollouts, published, table, unit_of
+from backfire.replication import compare, of_rollouts, published, unit_of
+from backfire.replication_tables import claims, coverage, table
 from backfire.tabular import markdown
 
 PUBLISHED = Path(__file__).parents[1] / "resources" / "published"

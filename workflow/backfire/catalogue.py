@@ -177,16 +177,16 @@ def _holm(results: Results) -> Table:
 
 
 def _replication(results: Results) -> Table:
-    from backfire import replication
+    from backfire import replication_tables
 
-    return replication.table(results.comparison, results.labels)
+    return replication_tables.table(results.comparison, results.labels)
 
 
 def _published(results: Results) -> Table:
-    from backfire import replication
+    from backfire import replication_tables
 
     kinds = results.outline["kinds"]
-    return replication.coverage(results.comparison, results.published, kinds)
+    return replication_tables.coverage(results.comparison, results.published, kinds)
 
 
 def _scaling(results: Results) -> Table:

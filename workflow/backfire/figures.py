@@ -71,6 +71,11 @@ def whisker(ax: Axes, low: float, high: float, y: float) -> None:
         )
 
 
+def reach(means: pd.Series[float], lows: pd.Series[float], highs: pd.Series[float]) -> list[Any]:
+    """How far intervals reach below and above their means, for matplotlib; 0 where undefined."""
+    return [(means - lows).fillna(0).clip(lower=0), (highs - means).fillna(0).clip(lower=0)]
+
+
 def dot(ax: Axes, x: float, y: float, mark: Mark, size: float = 7, label: str = "") -> None:
     ax.plot(
         x,

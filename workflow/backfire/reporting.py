@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 import yaml
 
-from backfire import replication, rollout_config, scaling
+from backfire import replication_tables, rollout_config, scaling
 from backfire.catalogue import build_tables, figure_stems
 from backfire.cells import Study
 from backfire.chat import Chat
@@ -53,7 +53,7 @@ def gather(
             for name in (*figure_stems(results.outline), *rollout_config.figure_stems(rollouts))
         },
         tables={**build_tables(results), **acted.shown},
-        claims=replication.claims(results.comparison, results.labels),
+        claims=replication_tables.claims(results.comparison, results.labels),
         trends=_trends(results),
         rollouts=acted.said(),
         places=places(acted.tables, names),

@@ -10,7 +10,7 @@ import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from backfire.figures import Labels, legend, nothing, panels, two_lines
+from backfire.figures import Labels, legend, nothing, panels, reach, two_lines
 from backfire.own_comparison import Difference, baselines
 from backfire.style import INK, Mark, series_mark
 
@@ -88,10 +88,7 @@ def _curves(ax: Axes, rows: pd.DataFrame) -> None:
         ax.errorbar(
             attempts + shift,
             own["mean"],
-            yerr=[
-                (own["mean"] - own["ci_low"]).fillna(0).clip(lower=0),
-                (own["ci_high"] - own["mean"]).fillna(0).clip(lower=0),
-            ],
+            yerr=reach(own["mean"], own["ci_low"], own["ci_high"]),
             color=mark.colour,
             marker=mark.marker,
             markersize=4.5,

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, NullFormatter, NullLocator, StrMethodFormatter
 
 from backfire.cells import Cell, Study
-from backfire.figures import legend, nothing, panels
+from backfire.figures import legend, nothing, panels, reach
 from backfire.replication import unit_of
 from backfire.scaling import POOLED, Families, Sizes, millions
 from backfire.style import INK, PARTS, SOFT, Mark, series_mark
@@ -173,15 +173,12 @@ def _identity(ax: Axes, rows: pd.DataFrame) -> None:
 
 
 def _crosses(ax: Axes, rows: pd.DataFrame, mark: Mark) -> None:
-    def reach(who: str) -> list[pd.Series[float]]:
-        mean, low, high = (rows[f"{who}{end}"] for end in ("", "_low", "_high"))
-        return [(mean - low).fillna(0).clip(lower=0), (high - mean).fillna(0).clip(lower=0)]
-
+    ends = ("", "_low", "_high")
     ax.errorbar(
         rows["theirs"],
         rows["ours"],
-        xerr=reach("theirs"),
-        yerr=reach("ours"),
+        xerr=reach(*(rows[f"theirs{end}"] for end in ends)),
+        yerr=reach(*(rows[f"ours{end}"] for end in ends)),
         fmt=mark.marker,
         color=mark.colour,
         elinewidth=0.8,

@@ -96,6 +96,7 @@ rule make_tables:
         code=digest_of(
             "backfire.tables",
             "backfire.variant_tables",
+            "backfire.replication_tables",
             "backfire.descriptions",
             "backfire.results",
         ),
