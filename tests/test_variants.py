@@ -185,9 +185,10 @@ def test_rows_that_are_compared_are_of_the_same_items(scores: pd.DataFrame, tmp_
 def test_a_study_has_the_tables_that_its_conditions_allow() -> None:
     def stems(*more: str) -> set[str]:
         outline: dict[str, Any] = {
-            "cells": [["m", "toolshed"]],
-            "kinds": {"toolshed": "toolshed"},
+            "cells": [["m", "toolshed"], ["m", "coderepair"]],
+            "kinds": {"toolshed": "toolshed", "coderepair": "coderepair"},
             "probes": {"core": list(CORE), "more": list(more)},
+            "shards": {"core": {"toolshed": 1, "coderepair": 1}, "more": {"toolshed": 1}},
             "published_as": {},
         }
         return set(catalogue.table_stems(outline))

@@ -44,7 +44,7 @@ class Drawing(NamedTuple):
 class PerEnvironment(NamedTuple):
     """A table for each environment; `file_name` names its files.
 
-    A study has it where `when` says so of its conditions.
+    A study has it where `when` says so of the conditions on the environment.
     """
 
     build: Callable[[Results, str, str], Table]
@@ -60,7 +60,7 @@ def _more_than_core(conditions: frozenset[str]) -> bool:
 
 
 def _beyond_core(outline: Outline) -> bool:
-    return _more_than_core(_conditions_of(outline))
+    return any(_more_than_core(_conditions_of(outline, name)) for _, name in outline["cells"])
 
 
 def _several_models(outline: Outline) -> bool:
@@ -307,8 +307,9 @@ def named_tables(outline: Outline) -> dict[str, tuple[str, str]]:
         if isinstance(entry, Single):
             if entry.when(outline):
                 named[entry.stem] = (name, "")
-        elif entry.when(_conditions_of(outline)):
-            for environment, kind in kinds.items():
+            continue
+        for environment, kind in kinds.items():
+            if entry.when(_conditions_of(outline, environment)):
                 named[file_name(name, environment, kind)] = (name, environment)
     return named
 
@@ -318,8 +319,10 @@ def table_stems(outline: Outline) -> list[str]:
     return list(named_tables(outline))
 
 
-def _conditions_of(outline: Outline) -> frozenset[str]:
-    return frozenset(name for names in outline["probes"].values() for name in names)
+def _conditions_of(outline: Outline, environment: str) -> frozenset[str]:
+    """The conditions of the probes that run on an environment."""
+    probes = [probe for probe, shards in outline["shards"].items() if environment in shards]
+    return frozenset(name for probe in probes for name in outline["probes"][probe])
 
 
 def build_tables(results: Results) -> dict[str, list[Table]]:
@@ -340,7 +343,6 @@ def _build(entry: Single | PerEnvironment, results: Results) -> Iterator[Table]:
         if entry.when(results.outline):
             yield entry.build(results)
         return
-    if not entry.when(_conditions_of(results.outline)):
-        return
     for environment in results.environments:
-        yield entry.build(results, environment, results.outline["kinds"][environment])
+        if entry.when(_conditions_of(results.outline, environment)):
+            yield entry.build(results, environment, results.outline["kinds"][environment])
