@@ -53,7 +53,9 @@ if workflow.is_main_process and workflow.global_resources["_nodes"].value is Non
     for line in memory.leave_out(config, NEEDED_MB, total_mb.value):
         logger.warning(line)
     if not config["models"]:
-        raise WorkflowError("none of the models fits; --resources mem_mb=N sets the limit")
+        raise WorkflowError(
+            "none of the models fits; --resources mem_mb=N sets the limit"
+        )
 
 SCORING_THREADS = config.get("scoring", {}).get("threads", 1)
 MBPP = str(problems_file({"problems": "mbpp"}))
