@@ -62,13 +62,13 @@ def running() -> dict[str, str]:
 def test_a_job_cancelled_it_finishes_by_a_second_start(tmp_path: Path, tiny_model: Path) -> None:
     study = Study(tmp_path / "study", config_for(tiny_model))
     process = study.start(*ARGUMENTS, TARGET)
-    deadline = time.monotonic() + 300
+    deadline = time.monotonic() + 600
     while not (scoring := [job for job, rule in running().items() if "score_core" in rule]):
         assert process.poll() is None, process.communicate()[0]
         assert time.monotonic() < deadline
         time.sleep(0.2)
     subprocess.run(["scancel", scoring[0]], check=True)
-    output, _ = process.communicate(timeout=300)
+    output, _ = process.communicate(timeout=600)
     assert process.returncode == 1, output
     assert not (study.folder / TARGET).exists()
 
