@@ -10,7 +10,7 @@ TORCH ?=
 CONFIG ?= config.yaml
 VENV := .venv
 BIN := $(VENV)/bin
-SNAKEMAKE := $(BIN)/snakemake --quiet rules host --cores $(CORES) --rerun-incomplete
+SNAKEMAKE := $(BIN)/snakemake --cores $(CORES)
 TORCH_INDEX := $(if $(filter cpu,$(TORCH)),--extra-index-url https://download.pytorch.org/whl/cpu)
 
 .PHONY: study plan status smoke test lint lock clean
@@ -21,7 +21,7 @@ study: $(VENV)/.ready
 
 smoke: $(VENV)/.ready
 	$(SNAKEMAKE) resources/models/bundled/smollm2-135m
-	$(SNAKEMAKE) --directory results/smoke --configfile config.smoke.yaml --replace-workflow-config
+	$(SNAKEMAKE) --directory results/smoke --configfile config.smoke.yaml
 	@cat results/smoke/results/summary.txt
 
 test: lint

@@ -70,7 +70,7 @@ class Study:
     def __init__(self, folder: Path, config: dict[str, Any]) -> None:
         self.folder = folder
         self.variables: dict[str, str] = {}
-        for name in ("workflow", "envs", "resources"):
+        for name in ("workflow", "profiles", "envs", "resources"):
             ignored = shutil.ignore_patterns("__pycache__", "models", "downloads")
             shutil.copytree(ROOT / name, folder / name, ignore=ignored)
         shutil.copy(ROOT / "Snakefile", folder / "Snakefile")
@@ -124,7 +124,7 @@ class Study:
 
     def planned(self, *arguments: str) -> dict[str, int]:
         """The rules that a run would execute, and how often."""
-        output = self.run(*arguments, "--dry-run", "--quiet", "rules")
+        output = self.run(*arguments, "--dry-run")
         jobs: dict[str, int] = {}
         for line in output.splitlines():
             words = line.split()

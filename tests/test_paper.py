@@ -59,7 +59,7 @@ def test_the_plan_is_of_the_models_that_the_machine_can_hold(
     paper: dict[str, Any], tmp_path: Path
 ) -> None:
     study = Study(tmp_path / "study", paper)
-    output = study.run("--resources", "mem_mb=12000", "--dry-run", "--quiet", "rules", *TARGETS)
+    output = study.run("--resources", "mem_mb=12000", "--dry-run", *TARGETS)
     [line] = [line for line in output.splitlines() if "left out" in line]
     assert line.startswith("smollm2-1.7b needs about 14,")
     jobs = dict(line.split() for line in output.splitlines() if re.fullmatch(r"\w+ +\d+", line))
@@ -83,7 +83,7 @@ def test_its_whole_dag_runs_on_tiny_draws(
     paper["statistics"]["resamples"] = 100
     paper["checks"]["pairs"] = 2
     study = Study(tmp_path / "study", paper)
-    process = study.start("--quiet", "rules", *TARGETS)
+    process = study.start(*TARGETS)
     output, _ = process.communicate()  # as long as it takes
     assert process.returncode == 0, output
     assert study.planned(*TARGETS) == {}

@@ -77,7 +77,7 @@ def test_a_terminal_has_a_bar_per_stage_below_what_is_printed(
     run.close_bars()
     shown = terminal.getvalue()
     assert "score_core        50%|" in shown
-    assert "of 2 jobs" in shown
+    assert "1.0 of 2 jobs" in shown
     assert "measure            0%|" in shown
     assert "mind the gap\n" in shown
     assert "about job_finished" not in shown  # the bar says it
@@ -104,5 +104,19 @@ def test_the_end_says_what_ran_and_what_was_reused(
     say(logger, "job_finished", job_id=99)  # a target, which makes nothing
     assert run.summary() == (
         "Ran 2 of 3 jobs in 0 min 0 s: 2 score_core. The results of 7 more were up to date. "
-        "30 prompts were scored, 50 were in the store."
+        "30 prompts were scored, 50 were in the store. Start again to go on."
     )
+
+
+def test_the_end_says_what_failed_and_why(logger: logging.Logger, jobs: dict[int, Job]) -> None:
+    """On a cluster nothing else does: the jobs' own terminals are elsewhere."""
+    run = Run(jobs, terminal=io.StringIO())
+    run.follow(logger)
+    for number in jobs:
+        say(logger, "job_error", jobid=number)
+    Path(jobs[0].log).write_text("loading\nerror: no space\n", encoding="utf-8")
+    say(logger, "job_finished", job_id=2)  # tried once more
+    assert run.summary().splitlines()[1:] == [
+        f"score_core failed: no space ({jobs[0].log})",
+        f"score_core was stopped ({jobs[1].log})",
+    ]

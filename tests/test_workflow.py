@@ -135,7 +135,7 @@ def test_interrupted_and_killed_it_finishes_by_itself(
     process.kill()  # the main process alone: its jobs must end with it
     process.wait()
     assert list((study.folder / ".snakemake/locks").glob("*.lock")), "no stale lock to overcome"
-    study.run(*estimates(study), "--rerun-incomplete")
+    study.run(*estimates(study))
     assert jobs_of(study) == []
     assert_close(study.frames(), finished.frames())
 

@@ -27,21 +27,50 @@ Config = Mapping[str, Any]
 COMMON_KEYS = ("kind", "per_task", "models")
 """Keys that an environment of any kind may have."""
 
+BASE = "config.yaml"
+"""What a configuration that is no whole study is laid over."""
+
 SCHEMA_PATH = Path(__file__).parents[1] / "schemas" / "config.schema.yaml"
 
 
 def read(path: str | Path) -> Config:
-    """The configuration of a file, checked.
+    """The configuration of a file, laid over `BASE` if it does not stand alone, and checked.
 
     Raises:
         UserError: there is no such file, or one line for each fault in it.
     """
+    config = _load(path)
+    where = str(path)
+    if not stands_alone(config) and Path(BASE).exists():
+        config = _laid_over(_load(BASE), config)
+        where += "" if where == BASE else f" over {BASE}"
+    validate(config, where)
+    return config
+
+
+def _load(path: str | Path) -> Config:
     try:
-        config: Config = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+        config: Config = yaml.safe_load(Path(path).read_text(encoding="utf-8")) or {}
     except (OSError, yaml.YAMLError) as error:
         raise UserError(f"{path}: {error}") from None
-    validate(config, str(path))
     return config
+
+
+def stands_alone(config: Config) -> bool:
+    """Whether a configuration is a whole study, and not a part to lay over another."""
+    return all(part in config for part in ("models", "environments", "probes"))
+
+
+def _laid_over(base: Any, top: Any) -> Any:
+    """As Snakemake does it: key by key, at every depth."""
+    if not (isinstance(base, Mapping) and isinstance(top, Mapping)):
+        return top
+    return {
+        key: _laid_over(base[key], top[key])
+        if key in base and key in top
+        else top.get(key, base.get(key))
+        for key in [*base, *(key for key in top if key not in base)]
+    }
 
 
 def validate(config: Config, where: str) -> None:

@@ -22,7 +22,9 @@ from tqdm import tqdm  # type: ignore[import-untyped]
 from backfire.storage import read_made
 
 _PERCENT = re.compile(rb"(\d+)%\|")
-_LAYOUT = "{desc} {percentage:3.0f}%|{bar:30}| of {total:.0f} jobs, {elapsed}, {remaining} left"
+_LAYOUT = (
+    "{desc} {percentage:3.0f}%|{bar:30}| {n:.1f} of {total:.0f} jobs, {elapsed}, {remaining} left"
+)
 
 _SHOWN = {"job_started", "job_finished", "progress"}
 """Events that the bars tell of."""
@@ -48,6 +50,16 @@ def part_done(log: str) -> float:
     return int(found[-1]) / 100 if found else 0.0
 
 
+def last_words(job: Job) -> str:
+    """Why a job ended before its time, as far as its log tells."""
+    try:
+        lines = Path(job.log).read_text(encoding="utf-8", errors="replace").splitlines()
+    except FileNotFoundError:
+        lines = []
+    errors = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
+    return f"{job.stage} {f'failed: {errors[-1]}' if errors else 'was stopped'} ({job.log})"
+
+
 class Run(logging.Handler):
     """Follows a run through the events that Snakemake logs.
 
@@ -66,6 +78,7 @@ class Run(logging.Handler):
         self.terminal = terminal
         self.running: set[int] = set()
         self.finished: list[int] = []
+        self.failed: dict[int, None] = {}
         self.totals = Counter(job.stage for job in jobs.values())
         self.bars: dict[str, Any] = {}
         self._printed: set[str] = set()
@@ -91,8 +104,10 @@ class Run(logging.Handler):
             case "job_finished":
                 self.running.discard(said["job_id"])
                 self.finished.append(said["job_id"])
+                self.failed.pop(said["job_id"], None)  # the second try went well
             case "job_error":
                 self.running.discard(said["jobid"])
+                self.failed[said["jobid"]] = None
 
     def fractions(self) -> dict[str, float]:
         """Jobs done of each stage that has begun, parts of jobs included."""
@@ -142,12 +157,15 @@ class Run(logging.Handler):
                 self._print(stage)
 
     def summary(self) -> str:
-        """What ran, what was reused, and how long it took."""
+        """What ran, what was reused, how long it took, and what failed."""
         ran = [self.jobs[number] for number in self.finished if number in self.jobs]
         stages = Counter(job.stage for job in ran)
         parts = ", ".join(f"{count} {stage}" for stage, count in stages.items())
         minutes, seconds = divmod(round(time.monotonic() - self._start), 60)
-        lines = [f"Ran {len(ran)} of {len(self.jobs)} jobs in {minutes} min {seconds} s: {parts}."]
+        took = f"{minutes} min {seconds} s"
+        lines = [
+            f"Ran {len(ran)} of {len(self.jobs)} jobs in {took}{': ' if parts else ''}{parts}."
+        ]
         if self.up_to_date:
             lines.append(f"The results of {self.up_to_date} more were up to date.")
         made = [
@@ -159,7 +177,10 @@ class Run(logging.Handler):
             computed = sum(one.get("computed", 0) for one in made)
             reused = sum(one.get("reused", 0) for one in made)
             lines.append(f"{computed} prompts were scored, {reused} were in the store.")
-        return " ".join(lines)
+        if len(ran) < len(self.jobs):
+            lines.append("Start again to go on.")
+        failed = [last_words(self.jobs[number]) for number in self.failed if number in self.jobs]
+        return "\n".join([" ".join(lines), *failed])
 
 
 def _beside_bars(record: logging.LogRecord) -> bool:

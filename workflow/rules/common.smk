@@ -22,10 +22,16 @@ from backfire.user_conditions import digests
 
 digest_of = cache(digest_of)  # Snakemake asks for every job, and again at every step
 
+# What --configfile gives is a study of its own, or else a part to lay over config.yaml.
+if not study.stands_alone(config):
+
+    configfile: study.BASE
+
+
 os.environ[jobs.RUN] = str(os.getpid())  # the jobs end with this process
 
 try:
-    study.validate(config, str(workflow.configfiles[-1]))
+    study.validate(config, " over ".join(map(str, workflow.configfiles)))
     # Whether this start will execute anything is known at `onstart` alone; but a lock that a
     # killed run left must be cleared before Snakemake looks for it.
     if workflow.is_main_process and not workflow.output_settings.dryrun:
