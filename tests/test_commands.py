@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 import yaml
+from snakemake.utils import update_config
 
 from backfire import commands, memory, planning
 from backfire import config as study
@@ -134,7 +136,43 @@ def test_status_of_a_finished_study() -> None:
         for path in paths:
             Path(path).parent.mkdir(parents=True, exist_ok=True)
             Path(path).touch()
-    assert list(commands.status(CONFIG))[-1] == "All files are there."
+    assert list(commands.status(CONFIG))[-2] == "All files are there."
+
+
+def test_a_finished_study_has_nothing_left_to_do(tiny_model: Path) -> None:
+    left = "Left to do: 0 s of one core"
+    config = {**CONFIG, "models": {"m": {"source": f"path:{tiny_model}"}}}
+    write_shards(seconds=1, reused=0)
+    assert not any(line.startswith(left) for line in commands.plan(config, LARGE))
+    for paths in commands._made_once(config).values():
+        for path in paths:
+            Path(path).parent.mkdir(parents=True, exist_ok=True)
+            Path(path).touch()
+    assert any(line.startswith(left) for line in commands.plan(config, LARGE))
+
+
+def test_a_part_of_a_config_lies_over_the_default_one(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("config.yaml", "config.rollouts.yaml", "config.paper.yaml"):
+        shutil.copy(root / name, name)
+    assert commands.main(["plan", "config.rollouts.yaml"]) == 0
+    shown = capsys.readouterr().out
+    assert "core on coderepair" in shown
+    [line] = [line for line in shown.splitlines() if "rollouts on toolshed" in line]
+    assert line.split()[4:6] == ["12", "0"]
+    Path("part.yaml").write_text("seed: x\n", encoding="utf-8")
+    assert commands.main(["status", "part.yaml"]) == 1
+    assert capsys.readouterr().err.startswith("part.yaml over config.yaml: seed: ")
+
+
+@pytest.mark.parametrize(
+    "top", [{}, {"seed": 2}, {"probes": {"core": {"items": {"x": 1}}}, "y": [3]}]
+)
+def test_laid_over_as_snakemake_does_it(top: dict[str, Any]) -> None:
+    expected = deepcopy(CONFIG)
+    update_config(expected, top)
+    assert study._laid_over(CONFIG, top) == expected
 
 
 def test_ranges() -> None:

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from backfire import catalogue, planning
+from backfire import catalogue, planning, rollout_config
 from backfire import config as study
 from backfire.errors import UserError
 from backfire.planning import Machine, Stage
@@ -91,6 +91,7 @@ def status(config: study.Config) -> Iterator[str]:
     yield from columns(rows)
     yield ""
     yield f"Missing: {missing}. A run makes them." if missing else "All files are there."
+    yield "Whether they are up to date, and this study's, a dry run says: .venv/bin/snakemake -n"
 
 
 def _made_once(config: study.Config) -> dict[str, list[str]]:
@@ -116,6 +117,26 @@ def _made_once(config: study.Config) -> dict[str, list[str]]:
         "tables": [f"results/tables/{stem}.csv" for stem in catalogue.table_stems(outline)],
         "figures": [f"results/figures/{name}.svg" for name in catalogue.figure_stems(outline)],
         "report": ["results/report.html", "results/summary.txt"],
+        **_of_rollouts(config),
+    }
+
+
+def _of_rollouts(config: study.Config) -> dict[str, list[str]]:
+    played = rollout_config.cells(config)
+    if not played:
+        return {}
+    return {
+        kind: [
+            f"results/{path}"
+            for m, e in played
+            for path in rollout_config.files(config, kind, m, e)
+        ]
+        for kind in ("rollouts", "branches")
+    } | {
+        "tables of rollouts": [
+            f"results/tables/{s}.csv" for s in rollout_config.table_stems(config)
+        ],
+        "page of rollouts": ["results/rollouts.md"],
     }
 
 

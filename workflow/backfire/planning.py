@@ -19,6 +19,7 @@ import psutil
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from backfire import catalogue, rollout_config
 from backfire import config as study
 from backfire.bundles import BUNDLES
 from backfire.memory import needed_mb, parameters_of
@@ -37,6 +38,9 @@ OTHER_TOKENS = 150
 CONTEXT = {"toolshed": 720, "coderepair": 300}
 """Tokens of a prompt, which a check of a stored score reads whole."""
 
+TURN = 150
+"""What a turn of a rollout costs, in scored tokens; many rollouts end before their last turn."""
+
 START = 15.0
 """Seconds until a job that needs torch has begun."""
 
@@ -48,6 +52,9 @@ PAGES = 45.0
 
 SCORE_BYTES = 3500
 """Bytes on disk of one item under one condition, in the shard and in the store."""
+
+
+_PARTS = ("measures", "estimates")
 
 
 @dataclass(frozen=True)
@@ -121,8 +128,17 @@ def plan(config: study.Config, rate: float = RATE) -> Iterator[Stage]:
             for probe in study.probes_of(config, model, environment):
                 yield _scoring(config, probe, model, environment, rate, memory)
             yield _checking(config, model, environment, rate, memory)
+        for environment in (name for one, name in rollout_config.cells(config) if one == model):
+            yield from _acting(config, model, environment, rate, memory)
     seconds = len(covered) * ANALYSIS * config["statistics"]["resamples"] / 10_000 + PAGES
-    yield Stage("all", "measures, estimates, pages", 2 * len(covered) + 3, seconds, 700, 5)
+    made = [
+        *(f"results/{part}/{m}/{e}.parquet" for m, e in covered for part in _PARTS),
+        "results/tables/estimates.csv",
+        f"results/figures/{catalogue.figure_stems(study.outline(config))[0]}.svg",
+        "results/report.html",
+    ]
+    ready = sum(Path(path).exists() for path in made)
+    yield Stage("all", "measures, estimates, pages", len(made), seconds, 700, 5, ready)
 
 
 def _weights(model: str, entry: Mapping[str, Any]) -> Stage:
@@ -170,7 +186,22 @@ def _checking(
     kind = config["environments"][environment]["kind"]
     tokens = config["checks"]["pairs"] * CONTEXT.get(kind, max(CONTEXT.values()))
     seconds = parameters and START + tokens * parameters / rate
-    return Stage(model, f"check on {environment}", 1, seconds, memory, 0)
+    ready = Path(f"results/checks/{model}/{environment}.json").exists()
+    return Stage(model, f"check on {environment}", 1, seconds, memory, 0, int(ready))
+
+
+def _acting(
+    config: study.Config, model: str, environment: str, rate: float, memory: float | None
+) -> Iterator[Stage]:
+    """The rollouts of a model on an environment, and what goes on from their first failures."""
+    parameters = parameters_of(config["models"][model])
+    tasks = config["rollouts"][environment]["tasks"]
+    for kind in ("rollouts", "branches"):
+        files = rollout_config.files(config, kind, model, environment)
+        tokens = tasks * rollout_config.steps(config, environment, kind) * TURN
+        seconds = parameters and len(files) * (START + tokens * parameters / rate)
+        ready = sum(Path("results", path).exists() for path in files)
+        yield Stage(model, f"{kind} on {environment}", len(files), seconds, memory, 1, ready)
 
 
 @dataclass(frozen=True)
