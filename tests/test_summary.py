@@ -112,10 +112,10 @@ def test_without_an_interval_nothing_is_claimed() -> None:
         ((-1, 0, 1), (-30, -20, -10), "no clear effect is left"),
         ((-0.1, 0, 0.1), (-30, -20, -10), "removes it, to within the margin"),
         ((1, 2, 3), (-30, -20, -10), "turns it round"),
-        ((-30, -20, -10), (1, 2, 3), "makes it worse"),
-        ((-30, -20, -10), (-1, 0, 1), "makes no clear difference"),
+        ((-30, -20, -10), (1, 2, 3), "makes it worse, by 2.00 (1.00 to 3.00) nats"),
+        ((-30, -20, -10), (-1, 0, 1), "makes no clear difference (it moves the call by 0.00 nats"),
         ((-1, 0, 1), (-1, 0, 1), "makes no clear difference"),
-        ((-30, -20, -10), (NAN, 0, NAN), "makes no clear difference"),
+        ((-30, -20, -10), (NAN, 0, NAN), "makes no difference that could be judged"),
     ],
 )
 def test_a_rewrite_is_judged_by_what_it_changes_and_what_it_leaves(

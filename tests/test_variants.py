@@ -99,7 +99,8 @@ def test_only_the_core_is_split_by_group(estimates: pd.DataFrame) -> None:
 
 def test_a_rewrite_says_what_it_leaves_and_what_it_costs(study: Study) -> None:
     worse = plain(rewrite(study, "m", "toolshed", "fail_twice"))
-    assert worse.startswith("fail_twice makes it worse: G is −2")
+    assert worse.startswith("fail_twice makes it worse, by ")
+    assert "nats on the same items: G is −2" in worse
     assert worse.endswith("; the context is 30.0 tokens longer.")
     assert "removes it" in plain(rewrite(study, "m", "toolshed", "abstract"))
     assert rewrite(study, "m", "toolshed", "fail_native") == ()

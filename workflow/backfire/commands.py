@@ -114,7 +114,9 @@ def _made_once(config: study.Config) -> dict[str, list[str]]:
             }.items()
         },
         "summaries": [f"results/models/{m}/summary.md" for m in study.models_in(covered)],
-        "tables": [f"results/tables/{stem}.csv" for stem in catalogue.table_stems(outline)],
+        "tables": [
+            f"results/tables/{stem}.csv" for stem in ("estimates", *catalogue.table_stems(outline))
+        ],
         "figures": [f"results/figures/{name}.svg" for name in catalogue.figure_stems(outline)],
         "report": ["results/report.html", "results/summary.txt"],
         **_of_rollouts(config),

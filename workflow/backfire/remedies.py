@@ -36,22 +36,16 @@ def rewrite(study: Study, model: str, environment: str, condition: str) -> Sente
         return ()
     name = Code(condition)
     cost = _cost(study, model, environment, condition)
-    match _change(study, model, environment, condition):
-        case Reading.ABOVE:
-            return (*say("{c} makes it worse: G is {g} nats", c=name, g=left), *cost, ".")
-        case Reading.NEGLIGIBLE:
-            tail = " does nothing to it, to within the margin: G is {g} nats"
-            return (*say("{c}" + tail, c=name, g=left), *cost, ".")
-        case Reading.UNCLEAR | Reading.UNDEFINED:
-            return (
-                *say("{c} makes no clear difference: G is {g} nats", c=name, g=left),
-                *cost,
-                ".",
-            )
-        case None:
-            tail = " cannot be set beside the standard record, its call being another string; "
-            tail += "against its own baseline G is {g} nats"
-            return (*say("{c}" + tail, c=name, g=left), *cost, ".")
+    # G may be of fewer items than the standard record's; the change is of the same ones.
+    change = study.get(model, environment, f"delta_{condition}")
+    if change is None:
+        tail = " cannot be set beside the standard record, its call being another string; "
+        tail += "against its own baseline G is {g} nats"
+        return (*say("{c}" + tail, c=name, g=left), *cost, ".")
+    reading = _reading(study, model, environment, condition, change)
+    if reading in _UNIMPROVED:
+        tail = f" {_UNIMPROVED[reading]}: G is {{g}} nats"
+        return (*say("{c}" + tail, c=name, d=change, g=left), *cost, ".")
     share: Sentence = () if removed is None else say(", {r} of the effect removed", r=removed)
     tail = {
         Reading.BELOW: " weakens it and does not remove it: G is still {g} nats",
@@ -63,14 +57,22 @@ def rewrite(study: Study, model: str, environment: str, condition: str) -> Sente
     return (*say("{c}" + tail, c=name, g=left), *share, *cost, ".")
 
 
-def _change(study: Study, model: str, environment: str, condition: str) -> Reading | None:
+_UNIMPROVED = {
+    Reading.ABOVE: "makes it worse, by {d} nats on the same items",
+    Reading.NEGLIGIBLE: "does nothing to it, to within the margin per token (it moves the call by "
+    "{d:mean} nats on the same items)",
+    Reading.UNCLEAR: "makes no clear difference (it moves the call by {d:mean} nats, "
+    "{d:interval}, on the same items)",
+    Reading.UNDEFINED: "makes no difference that could be judged",
+}
+"""What is said where the call is no less likely than after the standard record."""
+
+
+def _reading(study: Study, model: str, environment: str, condition: str, change: Cell) -> Reading:
     """How the failed call's probability differs from after the standard record.
 
-    None where the two do not compare; the margin is per token.
+    The margin is per token.
     """
-    change = study.get(model, environment, f"delta_{condition}")
-    if change is None:
-        return None
     per_token = study.get(model, environment, f"delta_{condition}_per_token")
     if read(per_token, study.margin) is Reading.NEGLIGIBLE:
         return Reading.NEGLIGIBLE

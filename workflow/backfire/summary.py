@@ -119,7 +119,13 @@ def record_table(study: Study, model: str, environment: str) -> list[str]:
             f"| `{name}` | {escape(CONDITIONS[name].summary)} | {emphasised(gain)} "
             f"| {format_interval(gain)} | {_mean(removed)} | {_mean(tokens)} | {gain.n} |"
         )
-    return [*lines, ""]
+    lines += [
+        "",
+        "What another record changes is taken on the items that have both. The share removed is "
+        "blank where G has a baseline of its own, written in that record's way.",
+        "",
+    ]
+    return lines
 
 
 def _mean(cell: Cell | None) -> str:
