@@ -47,6 +47,19 @@ def test_every_column_is_described_and_no_other(
 
 
 @pytest.mark.slow
+def test_every_column_of_a_table_is_described(root: Path, finished: Study) -> None:
+    described = sections(root)["Tables"] + sections(root)["Estimates"]
+    names = set(re.findall(r"`(\w+)`", described)) | {
+        f"{name}_{end}" for name in ("ours", "theirs", "difference") for end in ("low", "high")
+    }
+    paths = list((finished.folder / "results/tables").glob("*.csv"))
+    assert paths
+    for path in paths:
+        columns = path.read_text(encoding="utf-8").partition("\n")[0].split(",")
+        assert [column for column in columns if column not in names] == [], path.name
+
+
+@pytest.mark.slow
 def test_the_pandas_queries_run(
     root: Path,
     finished: Study,

@@ -61,7 +61,11 @@ def running() -> dict[str, str]:
 
 def test_a_job_cancelled_it_finishes_by_a_second_start(tmp_path: Path, tiny_model: Path) -> None:
     study = Study(tmp_path / "study", config_for(tiny_model))
-    process = study.start(*ARGUMENTS, TARGET)
+    arguments = [*ARGUMENTS, "--configfile", "alone.yaml"]
+    (study.folder / "config.yaml").rename(study.folder / "alone.yaml")
+    # Laid over this one, which the jobs must not do, it would ask for more items than are drawn.
+    study.configure({"probes": {"more": {"conditions": ["succ"], "items": {"toolshed": 30}}}})
+    process = study.start(TARGET, *arguments)
     deadline = time.monotonic() + 600
     while not (scoring := [job for job, rule in running().items() if "score_core" in rule]):
         assert process.poll() is None, process.communicate()[0]
@@ -70,9 +74,10 @@ def test_a_job_cancelled_it_finishes_by_a_second_start(tmp_path: Path, tiny_mode
     subprocess.run(["scancel", scoring[0]], check=True)
     output, _ = process.communicate(timeout=600)
     assert process.returncode == 1, output
+    assert "score_core was stopped (results/logs/score_core/" in output
     assert not (study.folder / TARGET).exists()
 
-    study.run(*ARGUMENTS, TARGET)
+    study.run(TARGET, *arguments)
     assert not running()
     shards = sorted((study.folder / "results/scores").rglob("*.parquet"))
     assert [path.name for path in shards] == ["0.parquet", "1.parquet"] * 2

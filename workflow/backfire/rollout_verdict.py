@@ -139,7 +139,7 @@ def _compared(outcomes: Outcomes, study: str, decoding: str, metric: str, lead: 
     ]
     at = parts.index("{x}")
     parts[at : at + 1] = [_value(reference), " (", _interval(reference), ")"]
-    unclear: list[str] = []
+    rest: dict[str, list[str]] = {"no clear difference": [], "too few to tell": []}
     for harness in outcomes.harnesses:
         if harness == REFERENCE or settled(harness, decoding, metric):
             continue
@@ -149,12 +149,13 @@ def _compared(outcomes: Outcomes, study: str, decoding: str, metric: str, lead: 
                 word = "more" if change.mean > 0 else "less"
                 parts += [f"; {word} under ", Code(harness), ", by ", _value(change, points=True)]
                 parts += [" (", _interval(change, points=True), ")"]
+            case Reading.UNDEFINED:
+                rest["too few to tell"].append(harness)
             case _:
-                unclear.append(harness)
-    if unclear:
-        parts.append("; no clear difference under ")
-        for number, harness in enumerate(unclear):
-            parts += [", " if number else "", Code(harness)]
+                rest["no clear difference"].append(harness)
+    for words, those in rest.items():
+        for number, harness in enumerate(those):
+            parts += [", " if number else f"; {words} under ", Code(harness)]
     return tuple(part for part in (*parts, ".") if part != "")
 
 
