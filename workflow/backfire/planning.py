@@ -91,9 +91,14 @@ def scoring_seconds(
 
 def scoring_minutes(config: study.Config, probe: str, model: str, environment: str) -> int:
     """A time limit for a scoring job: four times what its shard is thought to take."""
-    items = min(config["shard_size"], config["probes"][probe]["items"][environment])
-    seconds = scoring_seconds(config, probe, model, environment, items)
+    seconds = shard_seconds(config, probe, model, environment)
     return 240 if seconds is None else max(30, ceil(4 * seconds / 60))
+
+
+def shard_seconds(config: study.Config, probe: str, model: str, environment: str) -> float | None:
+    """Seconds of one thread to score a whole shard."""
+    items = min(config["shard_size"], config["probes"][probe]["items"][environment])
+    return scoring_seconds(config, probe, model, environment, items)
 
 
 def measured_rate(config: study.Config, results: Path = Path("results")) -> float | None:

@@ -180,7 +180,22 @@ def acting_memory(wildcards, attempt):
 
 def smaller_first(wildcards):
     """A priority: the model's place from the end when all are ordered by their size."""
-    return sorted(NEEDED_MB, key=NEEDED_MB.get, reverse=True).index(wildcards.model) + 1
+    place = (
+        sorted(NEEDED_MB, key=NEEDED_MB.get, reverse=True).index(wildcards.model) + 1
+    )
+    return 1000 * place
+
+
+def longer_first(probe):
+    """A priority function: a model's long shards begin first, or the last would run alone."""
+
+    def priority(wildcards):
+        seconds = planning.shard_seconds(
+            config, probe, wildcards.model, wildcards.environment
+        )
+        return smaller_first(wildcards) + min(999, int(seconds or 0))
+
+    return priority
 
 
 def drawn_items(wildcards):

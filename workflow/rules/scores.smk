@@ -15,7 +15,7 @@ for probe in config["probes"]:
             f"results/logs/score_{probe}/{{model}}/{{environment}}/{{shard}}.log",
         benchmark:
             f"results/benchmarks/score_{probe}/{{model}}/{{environment}}/{{shard}}.tsv"
-        priority: smaller_first
+        priority: longer_first(probe)
         conda:
             "../../envs/scores.yaml"
         threads: SCORING_THREADS
