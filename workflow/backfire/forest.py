@@ -16,7 +16,7 @@ from backfire.figures import Labels, dot, legend, nothing, panels, whisker
 from backfire.style import INK, SOFT, Mark, series_mark
 
 GROUPS: dict[Kind, str] = {
-    "reference": "terms of the decomposition",
+    "reference": "reference conditions",
     "message": "the message changes",
     "form": "the call's form changes",
     "format": "another notation",

@@ -154,7 +154,7 @@ def beside_published(comparison: pd.DataFrame) -> Figure:
                 own = rows[rows["sign"] == sign]
                 if len(own):
                     _crosses(ax, own, mark)
-            ax.set_title(name)
+            ax.set_title(f"nats, logarithmic beyond ±{LINEAR:g}" if name == "nats" else name)
             ax.set_xlabel("published")
             sns.despine(ax=ax)
         axes[0, 0].set_ylabel("this study")
