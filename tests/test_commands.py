@@ -12,7 +12,7 @@ import pytest
 import yaml
 from snakemake.utils import update_config
 
-from backfire import commands, memory, planning
+from backfire import commands, config_file, memory, planning
 from backfire import config as study
 from backfire.planning import Machine, Stage
 from backfire.storage import write_table
@@ -172,7 +172,7 @@ def test_a_part_of_a_config_lies_over_the_default_one(
 def test_laid_over_as_snakemake_does_it(top: dict[str, Any]) -> None:
     expected = deepcopy(CONFIG)
     update_config(expected, top)
-    assert study._laid_over(CONFIG, top) == expected
+    assert config_file._laid_over(CONFIG, top) == expected
 
 
 def test_ranges() -> None:

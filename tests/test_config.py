@@ -11,7 +11,8 @@ import pytest
 import yaml
 
 from backfire import rollout_config
-from backfire.config import cells, n_shards, one_of, probes_of, validate
+from backfire.config import cells, n_shards, one_of, probes_of
+from backfire.config_file import validate
 from backfire.errors import UserError
 
 

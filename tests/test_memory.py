@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from backfire.config import cells, hub_models, identity, models_of, validate
+from backfire.config import cells, hub_models, identity, models_of
+from backfire.config_file import validate
 from backfire.errors import UserError
 from backfire.memory import leave_out, needed_mb, parameters_of
 

@@ -14,7 +14,8 @@ import pytest
 import yaml
 from studies import Study
 
-from backfire.config import cells, validate
+from backfire.config import cells
+from backfire.config_file import validate
 
 NAME = "config.paper.yaml"
 TARGETS = ("--", "all", "rollouts")

@@ -13,7 +13,8 @@ import pytest
 import yaml
 
 from backfire.conditions import CONDITIONS, Message
-from backfire.config import own_conditions, validate
+from backfire.config import own_conditions
+from backfire.config_file import validate
 from backfire.errors import UserError
 from backfire.examples import EXAMPLES
 from backfire.items import Item

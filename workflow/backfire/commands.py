@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from backfire import catalogue, planning, rollout_config
+from backfire import catalogue, config_file, planning, rollout_config
 from backfire import config as study
 from backfire.errors import UserError
 from backfire.planning import Machine, Stage
@@ -194,7 +194,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("config", nargs="?", default="config.yaml")
     asked = parser.parse_args(arguments)
     try:
-        config = study.read(asked.config)
+        config = config_file.read(asked.config)
     except UserError as error:
         print(error, file=sys.stderr)
         return 1

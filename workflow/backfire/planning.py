@@ -54,9 +54,6 @@ SCORE_BYTES = 3500
 """Bytes on disk of one item under one condition, in the shard and in the store."""
 
 
-_PARTS = ("measures", "estimates")
-
-
 @dataclass(frozen=True)
 class Stage:
     """What one stage takes for one model.
@@ -137,7 +134,11 @@ def plan(config: study.Config, rate: float = RATE) -> Iterator[Stage]:
             yield from _acting(config, model, environment, rate, memory)
     seconds = len(covered) * ANALYSIS * config["statistics"]["resamples"] / 10_000 + PAGES
     made = [
-        *(f"results/{part}/{m}/{e}.parquet" for m, e in covered for part in _PARTS),
+        *(
+            f"results/{part}/{m}/{e}.parquet"
+            for m, e in covered
+            for part in ("measures", "estimates")
+        ),
         "results/tables/estimates.csv",
         f"results/figures/{catalogue.figure_stems(study.outline(config))[0]}.svg",
         "results/report.html",

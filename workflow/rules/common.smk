@@ -11,7 +11,8 @@ from snakemake.logging import logger
 sys.path.insert(0, str(Path(workflow.basedir) / "workflow"))
 
 from backfire import config as study
-from backfire import bundles, catalogue, chat_templates, jobs, locks, memory, pins
+from backfire import bundles, catalogue, chat_templates, config_file, jobs, locks
+from backfire import memory, pins
 from backfire import planning, progress, rollout_config
 from backfire import models as model_library
 from backfire.environments.coderepair.tasks import problems_file
@@ -23,15 +24,15 @@ from backfire.user_conditions import digests
 digest_of = cache(digest_of)  # Snakemake asks for every job, and again at every step
 
 # What --configfile gives is a study of its own, or else a part to lay over config.yaml.
-if not study.stands_alone(config):
+if not config_file.stands_alone(config):
 
-    configfile: study.BASE
+    configfile: config_file.BASE
 
 
 os.environ[jobs.RUN] = str(os.getpid())  # the jobs end with this process
 
 try:
-    study.validate(config, " over ".join(map(str, workflow.configfiles)))
+    config_file.validate(config, " over ".join(map(str, workflow.configfiles)))
     # Whether this start will execute anything is known at `onstart` alone; but a lock that a
     # killed run left must be cleared before Snakemake looks for it.
     if workflow.is_main_process and not workflow.output_settings.dryrun:

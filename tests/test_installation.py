@@ -1,4 +1,4 @@
-"""Each conda file holds all that the scripts of its rules import."""
+"""What is installed: the lock file, the conda files and the container agree, and suffice."""
 
 from __future__ import annotations
 
@@ -34,6 +34,11 @@ class Finder:
 sys.meta_path[:] = [Finder if finder is PathFinder else finder for finder in sys.meta_path]
 sys.path[:0] = {paths!r}
 """
+
+
+def pins(root: Path) -> dict[str, str]:
+    lines = (root / "requirements.lock").read_text(encoding="utf-8").splitlines()
+    return dict(line.lower().split("==") for line in lines if "==" in line)
 
 
 def packages(path: Path) -> list[str]:
@@ -76,6 +81,38 @@ def imports(path: Path) -> list[str]:
 
 def exists(module: str) -> bool:
     return (ROOT / "workflow" / module.replace(".", "/")).with_suffix(".py").exists()
+
+
+def test_the_lock_holds_all_that_is_asked_for(root: Path) -> None:
+    asked = (root / "requirements.in").read_text(encoding="utf-8").splitlines()
+    names = [re.split("[=<>]", line)[0].lower() for line in asked if not line.startswith("#")]
+    assert [name for name in names if name not in pins(root)] == []
+
+
+def test_the_conda_environments_agree_with_the_lock(root: Path) -> None:
+    locked = pins(root)
+    assert FILES
+    for path in FILES:
+        for package in packages(path):
+            name, version = package.split("==")
+            assert locked[name] == version, f"{path.name}: {package}"
+
+
+def test_the_container_agrees_with_the_lock_and_the_conda_environments(root: Path) -> None:
+    """It installs the lock file and nothing else, under the same Python."""
+    recipe = (root / "envs/Dockerfile").read_text(encoding="utf-8").replace("\\\n", " ")
+    installed = [line for line in recipe.splitlines() if "pip install" in line]
+    assert len(installed) == 1
+    assert re.search(r" -r requirements.lock$", installed[0])
+    assert not re.search(r"==", recipe)
+    version = re.search(r"^FROM python:(3\.\d+)-", recipe, re.MULTILINE)
+    assert version is not None
+    for path in FILES:
+        assert f"python={version[1]}" in path.read_text(encoding="utf-8"), path.name
+
+
+def test_every_rule_has_an_environment_that_exists() -> None:
+    assert scripts_by_file().keys() == {path.stem for path in FILES}
 
 
 @pytest.mark.slow
